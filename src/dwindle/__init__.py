@@ -1,0 +1,27 @@
+"""Attention that remembers what it has already used."""
+
+from dwindle.attention.certify import Certificate, certify
+from dwindle.attention.concave import BoxCox, Concave, Identity, Log, Power
+from dwindle.attention.coverage import Coverage
+from dwindle.attention.functional import attention as attention
+from dwindle.attention.notation import rule
+from dwindle.attention.rules import Dim, DyDim, Plain, Rule
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BoxCox",
+    "Certificate",
+    "Concave",
+    "Coverage",
+    "Dim",
+    "DyDim",
+    "Identity",
+    "Log",
+    "Plain",
+    "Power",
+    "Rule",
+    "attention",
+    "certify",
+    "rule",
+]

@@ -1,0 +1,1 @@
+"""The core: concave functions, coverage, rules, attention, and proofs about them. No models, no files."""

@@ -1,0 +1,50 @@
+"""``Coverage``: what every source position has been given so far, as an explicit value.
+
+A decoder step takes a coverage and returns the next one; nothing is kept on a module. Whoever reorders
+the beams reorders the coverage with them. This module knows neither g nor rules.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Coverage(NamedTuple):
+    """The attention that each source position received so far.
+
+    Kept in float32 (float64 for float64 attention) whatever the model computes in: a sum of many small
+    terms drifts by percents in bfloat16.
+    """
+
+    total: Tensor
+    """(B, ..., S): the sum of the attention, c in the paper (section 3.1)."""
+    peak: Tensor
+    """(B, ..., S): its maximum, P in Eq. 5."""
+
+    @classmethod
+    def none(cls, attention: Tensor) -> "Coverage":
+        """The coverage before any of the rows of ``attention`` (..., T, S): zero."""
+        zero = attention.new_zeros(attention.shape[:-2] + attention.shape[-1:], dtype=state_dtype(attention))
+        return cls(zero, zero)
+
+    def reorder(self, beams: Tensor) -> "Coverage":
+        """Row i continues what row ``beams[i]`` had: the move of a beam search. ``beams``: (B,) of int."""
+        return self._each(lambda x: x.index_select(0, beams.to(x.device)))
+
+    def repeat(self, times: int) -> "Coverage":
+        """Every row ``times`` times, in place (a a b b): an item fans out into its beams or samples."""
+        return self._each(lambda x: x.repeat_interleave(times, dim=0))
+
+    def select(self, keep: Tensor) -> "Coverage":
+        """Only the rows ``keep``: indices, or a bool mask over the batch."""
+        return self._each(lambda x: x[keep.to(x.device)])
+
+    def _each(self, move: Callable[[Tensor], Tensor]) -> "Coverage":
+        return Coverage(move(self.total), move(self.peak))
+
+
+def state_dtype(attention: Tensor) -> torch.dtype:
+    """The precision of coverage and of the arithmetic on it: never below float32."""
+    return torch.promote_types(attention.dtype, torch.float32)

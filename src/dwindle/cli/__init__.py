@@ -1,0 +1,1 @@
+"""The ``dwindle`` command: one file a verb. Verbs parse, call a room, and print; they compute nothing."""
