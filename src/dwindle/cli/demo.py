@@ -10,7 +10,7 @@ from rich.table import Table
 from dwindle.attention.notation import rule
 from dwindle.report.illustration import Step, draw, illustrate
 
-_RULES = {"plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
+_RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
 
 
 def demo(
@@ -27,7 +27,7 @@ def demo(
         console.print(_table(t, {name: steps[t] for name, steps in panels.items()}))
     picture = out / "figure1.png"
     try:
-        draw(panels, picture)
+        draw({f"{name}\n{_RULES[name]}": steps for name, steps in panels.items()}, picture)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

@@ -50,7 +50,7 @@ def _entry(name: str, rule: Rule) -> dict[str, Any]:
 def _table(title: str, columns: list[str], listed: dict[str, Rule]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column == "g'(0)" else "left")
+        table.add_column(column, justify="right" if column == "g'(0)" else "left", overflow="fold")
     table.add_column("10 x .20 becomes (hundredths)", no_wrap=True)
     for name, rule in listed.items():
         entry = _entry(name, rule)
