@@ -178,16 +178,12 @@ def _attach_one(found: Found, handle: Handle) -> Attached:
 
 
 def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
-    """The literal forms change the scale of a model that was not trained with them."""
-    known = getattr(model.config, "dwindle", None) or {}
-    literal = any(float(g.slope(torch.zeros(()))) != 1 for g in rule.functions) or (
-        rule.functions and not rule.renormalise
-    )
-    if literal and getattr(model.config, "name_or_path", "") and known.get("rule") != str(rule):
-        warnings.warn(
-            f"{model.config.name_or_path} was not trained with {rule}: fine-tune it, or attach 'training-free'",
-            stacklevel=3,
-        )
+    """A rule that does not keep the mass of a row shifts what a trained model is used to."""
+    name = getattr(model.config, "name_or_path", "")
+    trained = (getattr(model.config, "dwindle", None) or {}).get("rule") == str(rule)
+    plain = all(g.boxcox == (1, 1) for g in rule.functions)
+    if name and not (trained or plain or rule.renormalise):
+        warnings.warn(f"{name} was not trained with {rule}: fine-tune it, or attach 'training-free'", stacklevel=3)
 
 
 def _parameters(module: nn.Module) -> list[str]:

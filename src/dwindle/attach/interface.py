@@ -135,7 +135,7 @@ def _replay(
     query: Tensor, key: Tensor, value: Tensor, before: Coverage | None, settings: dict[str, Any], rows: int
 ) -> Coverage:
     """The coverage after the first ``rows`` rows of a call."""
-    first = {k: _first_rows(v, rows) if k in ("mask", "bias") else v for k, v in settings.items()}
+    first: dict[str, Any] = {k: _first_rows(v, rows) if k in ("mask", "bias") else v for k, v in settings.items()}
     return attention(query[:, :, :rows], key, value, coverage=before, **first)[1]
 
 
