@@ -69,9 +69,7 @@ class CoveredLayer:
         left = abs(tokens_to_remove)
         while left:
             if not self.steps:
-                raise ValueError(
-                    f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back"
-                )
+                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
             step = self.steps.pop()
             kept = max(step.rows - left, 0)
             self.coverage = step.replay(kept) if kept else step.before

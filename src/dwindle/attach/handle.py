@@ -136,9 +136,7 @@ def attach(
     if modules is not None:
         settings["modules"] = modules
     model.config.dwindle = settings
-    model.register_buffer(
-        MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device)
-    )
+    model.register_buffer(MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device))
     return handle
 
 
@@ -146,9 +144,7 @@ def detach(model: PreTrainedModel) -> None:
     """Take the rule out of ``model``: the same objects, the same config, the same outputs as before."""
     handle = getattr(model, "_dwindle", None)
     if handle is None:
-        raise ValueError(
-            f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach"
-        )
+        raise ValueError(f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach")
     for one in handle.attached:
         one.module.config = one.original
         one.module.__dict__.pop("forward", None)
@@ -263,12 +259,8 @@ class _HandOver(_Hook):
         if handle.context.special is not None:
             return handle.context.special
         if handle.model.main_input_name == "input_ids":
-            raise ValueError(
-                "this rule protects the special tokens of the source: call the model with input_ids"
-            )
-        return torch.zeros(
-            batch, 0, dtype=torch.bool, device=handle.model.device
-        )  # speech and images have none
+            raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
+        return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
 
 
 def special_tokens(model: PreTrainedModel) -> set[int]:

@@ -93,9 +93,7 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
     if dwindle_call is None:
-        raise ValueError(
-            f"{type(module).__name__} was called without its hook: was its forward called directly?"
-        )
+        raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     call = dwindle_call
     protected = call.protected(key.shape[2])
     settings: dict[str, Any] = {
