@@ -138,7 +138,8 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
             f"this cache holds {int(length) - rows} decoded tokens, but coverage has seen {int(layer.seen)} of them: "
             "start from an empty cache with the rule attached"
         )
-    return layer
+    found: CoveredLayer = layer
+    return found
 
 
 @functools.cache
@@ -149,7 +150,7 @@ def _covered_class(plain: type[Any]) -> type[Any]:
 
 def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:
     """A covered layer with the state of a plain one. (Assigning ``__class__`` fails: the layouts differ.)"""
-    cls = _covered_class(plain)
-    layer = cls.__new__(cls)
+    cls = _covered_class(plain)  # type: ignore[arg-type]
+    layer: Any = object.__new__(cls)
     layer.__dict__.update(state)
     return layer
