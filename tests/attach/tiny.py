@@ -99,12 +99,13 @@ class Tiny:
 
 
 def draw(model: hf.PreTrainedModel, spread: float, embedding: float, seed: int) -> None:
-    """Draw every matrix from N(0, spread), embeddings from N(0, embedding). Vectors stay as they were."""
+    """Draw every matrix from N(0, spread), embeddings from N(0, embedding). Vectors stay as they were, and so do
+    tables that are computed (some of them are not saved)."""
     generator = torch.Generator().manual_seed(seed)
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() >= 2:
+            if parameter.dim() >= 2 and parameter.requires_grad:
                 scale = embedding if id(parameter) in tables else spread
                 parameter.normal_(0, scale, generator=generator)
 
@@ -286,17 +287,38 @@ def patches() -> Inputs:
 
 
 def mllama() -> hf.PreTrainedModel:
-    config = hf.MllamaTextConfig(
-        **{**BERT, "num_hidden_layers": 4, "num_key_value_heads": 1, "cross_attention_layers": [1, 3]},
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        attn_implementation="eager",
-    )
-    return hf.MllamaForCausalLM(config)
+    """Cross-attention layers of their own, here the second and the fourth, and one cache for both kinds."""
+    text_part = {**BERT, "num_hidden_layers": 4, "num_key_value_heads": 1, "cross_attention_layers": [1, 3]}
+    vision_part = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_global_layers": 1,
+        "attention_heads": 2,
+        "intermediate_size": 16,
+        "vision_output_dim": 32,
+        "image_size": 12,
+        "patch_size": 4,
+        "max_num_tiles": 1,
+        "intermediate_layers_indices": [0],
+        "supported_aspect_ratios": [[1, 1]],
+    }
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    config = hf.MllamaConfig(text_config={**text_part, "rope_parameters": rope}, vision_config=vision_part)
+    model = hf.MllamaForConditionalGeneration(config)
+    with torch.no_grad():
+        for layer in model.model.language_model.layers[1::2]:
+            layer.cross_attn_attn_gate.fill_(1)  # zero at first: the image would not be seen at all
+    return model
 
 
-def mllama_states() -> Inputs:
-    """Image states (B, S, 16); all of them may be attended to."""
-    return {"cross_attention_states": states()()["encoder_hidden_states"]}
+def mllama_image() -> Inputs:
+    """One tile of (3, 12, 12) pixels each, which every row may attend to."""
+    return {
+        "pixel_values": image()["pixel_values"][:, None, None],
+        "aspect_ratio_ids": torch.ones(B, 1, dtype=torch.long),
+        "aspect_ratio_mask": torch.ones(B, 1, 1, dtype=torch.long),
+        "cross_attention_mask": torch.ones(B, T, 1, 1, dtype=torch.long),
+    }
 
 
 MOONSHINE = {
@@ -465,7 +487,7 @@ TINY = [
         ),
         text,
     ),
-    Tiny("mT5", of(hf.MT5ForConditionalGeneration, hf.MT5Config, T5), text),
+    Tiny("mT5", of(hf.MT5ForConditionalGeneration, hf.MT5Config, T5), text, sharpness=0.3),
     Tiny("UMT5", of(hf.UMT5ForConditionalGeneration, hf.UMT5Config, T5), text),
     Tiny("LongT5", of(hf.LongT5ForConditionalGeneration, hf.LongT5Config, T5, local_radius=3), text),
     Tiny(
@@ -516,6 +538,7 @@ TINY = [
         moonshine_audio,
         auto=SPEECH2SEQ,
     ),
+    Tiny("Pix2Struct", pix2struct, patches, auto=VISION2SEQ),
     Tiny(
         "Musicgen decoder",
         of(
@@ -531,14 +554,14 @@ TINY = [
         target=(2 * B, T),
         auto=hf.MusicgenForCausalLM,
     ),
-    Tiny("Pix2Struct", pix2struct, patches, auto=VISION2SEQ),
     Tiny(
-        "Mllama text",
+        "Mllama",
         mllama,
-        mllama_states,
+        mllama_image,
         style="decoder",
-        once=("cross_attention_states",),
-        auto=hf.MllamaForCausalLM,
+        once=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
+        auto=VISION2SEQ,
+        generate=PROMPT,
     ),
     Tiny(
         "LED",

@@ -28,7 +28,7 @@ class Family:
     model_type: str
     """``config.model_type`` of the part that has the cross-attention."""
     path: Literal["registry", "hand-written", "refused"]
-    """Through the library's registry of attention functions, around a softmax in the family's own code, or not."""
+    """Through the library's attention registry, around the family's own softmax, or not at all."""
     remark: str = ""
     checked: tuple[str, ...] = tuple(CHECKS)
     """Keys of ``CHECKS``; none for a refused family."""
@@ -100,13 +100,11 @@ FAMILIES = (
         "its own generate() has no beams and was not checked",
         _WITHOUT_GENERATE,
     ),
-    Family(
-        "Mllama text",
-        "MllamaForCausalLM",
+    _registry(
+        "Mllama",
+        "MllamaForConditionalGeneration",
         "mllama_text_model",
-        "registry",
-        "with attn_implementation='eager'; the text model alone, whose generate() feeds the image again at each step",
-        _WITHOUT_GENERATE,
+        "with its cross-attention mask: without one, the untouched model under SDPA attends causally",
     ),
     _hand_written("LED", "LEDForConditionalGeneration", "led"),
     _hand_written("MVP", "MvpForConditionalGeneration", "mvp"),

@@ -36,10 +36,10 @@ def markdown() -> str:
         "",
         "<!-- Made by `dwindle families --md`; a test compares the two. -->",
         "",
-        f"`dwindle.attach` was checked on {taken} families of `transformers`, each with a tiny random model whose",
-        "attention is sharp. *registry*: the family calls the library's attention functions, and the rule is one of",
-        "them. *hand-written*: the family has its own softmax, and the rule works on what it returns. *refused*:",
-        "`attach` raises, with the reason given here.",
+        f"`dwindle.attach` was checked on {taken} families of `transformers`, each with a tiny random model",
+        "whose attention is sharp. *registry*: the family calls the library's attention functions, and the",
+        "rule is one of them. *hand-written*: the family has its own softmax, and the rule works on what it",
+        "returns. *refused*: `attach` raises, with the reason given here.",
         "",
         "| family | class | path | checked | remark |",
         "|---|---|---|---|---|",
@@ -52,8 +52,8 @@ def markdown() -> str:
         "",
         *(f"- **{check}**: {meaning}." for check, meaning in CHECKS.items()),
         "",
-        "The rule of these checks is `dydim:log,power(0.5)` on every cross-attention layer. A family that is not",
-        "listed may work too: what matters is that its cross-attention has a known name or is named by `modules=`.",
+        "The rule of these checks is `dydim:log,power(0.5)` on every cross-attention layer. A family that is",
+        "not listed may work too, if its cross-attention has a known name or is named by `modules=`.",
     ]
     return "\n".join(lines) + "\n"
 
