@@ -1,5 +1,8 @@
 """Attention that remembers what it has already used."""
 
+from dwindle.attach.handle import Handle, detach
+from dwindle.attach.handle import attach as attach
+from dwindle.attach.saved import from_pretrained
 from dwindle.attention.certify import Certificate, certify
 from dwindle.attention.concave import BoxCox, Concave, Identity, Log, Power
 from dwindle.attention.coverage import Coverage
@@ -16,12 +19,16 @@ __all__ = [
     "Coverage",
     "Dim",
     "DyDim",
+    "Handle",
     "Identity",
     "Log",
     "Plain",
     "Power",
     "Rule",
+    "attach",
     "attention",
     "certify",
+    "detach",
+    "from_pretrained",
     "rule",
 ]

@@ -4,15 +4,13 @@ The one call for training and decoding, in the style of ``F.scaled_dot_product_a
 and tensors; nothing of models, caches or padding conventions other than the mask it is given.
 """
 
-import math
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dwindle.attention.coverage import Coverage, state_dtype
+from dwindle.attention.coverage import Coverage
 from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
+from dwindle.attention.softmax import attention_rows, grouped
 
 
 def attention(
@@ -27,13 +25,14 @@ def attention(
     scale: float | None = None,
     dropout: float = 0.0,
     protected: Tensor | None = None,
+    softcap: float | None = None,
 ) -> tuple[Tensor, Coverage]:
     """softmax(query key^T scale + bias), diminished by ``rule``, times value.
 
     Args:
         query: (B, H, T, D), the rows of T in decoding order.
-        key: (B, H, S, D).
-        value: (B, H, S, Dv).
+        key: (B, G, S, D), where G divides H (grouped-query attention) or is H.
+        value: (B, G, S, Dv).
         rule: a rule or its notation.
         mask: broadcastable to (B, H, T, S); bool (True: may be attended to) or float (added to the scores).
         bias: broadcastable to (B, H, T, S), added to the scores (T5's positions).
@@ -41,6 +40,8 @@ def attention(
         scale: 1 / sqrt(D) unless given.
         dropout: probability of dropping a diminished weight. Coverage counts the clean attention.
         protected: bool (B, S) or broadcastable to (B, H, S): positions that keep their plain weight.
+
+        softcap: limit the scores to (-softcap, softcap) by a tanh, before bias and mask.
 
     Returns:
         The context (B, H, T, Dv) in the dtype of ``query``, and the coverage after these rows. A row that
@@ -51,22 +52,11 @@ def attention(
     if protected is not None and protected.dim() == 2:
         protected = protected[:, None, :]  # (B, S) -> (B, 1, S): the same for all heads
 
-    scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
-    probabilities = _softmax(scores.to(state_dtype(scores)), mask, bias)
-    weights, coverage = rule(probabilities, coverage, protected=protected)
+    attended = attention_rows(query, key, mask=mask, bias=bias, scale=scale, softcap=softcap)
+    weights, coverage = rule(attended, coverage, protected=protected)
     if dropout:
         weights = F.dropout(weights, dropout)
-    return weights.to(value.dtype) @ value, coverage
-
-
-def _softmax(scores: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Rows of attention (B, H, T, S); a row with every score at -inf is zero, and so is its gradient."""
-    if bias is not None:
-        scores = scores + bias
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-    nothing = (scores == -math.inf).all(-1, keepdim=True)
-    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+    return weights.to(value.dtype) @ grouped(value, query.shape[1]), coverage
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> None:
@@ -75,10 +65,13 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> None:
             raise ValueError(f"{name} must be (B, H, length, D), not {tuple(x.shape)}")
         if x.dtype != query.dtype:
             raise ValueError(f"{name} is {x.dtype} but query is {query.dtype}: give all three one dtype")
-    if key.shape != (*query.shape[:2], key.shape[2], query.shape[3]) or value.shape[:3] != key.shape[:3]:
+    batch, heads, _, size = query.shape
+    groups = key.shape[1]
+    fits = key.shape == (batch, groups, key.shape[2], size) and value.shape[:3] == key.shape[:3]
+    if not fits or groups == 0 or heads % groups:
         raise ValueError(
             f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: "
-            "they must be (B, H, T, D), (B, H, S, D) and (B, H, S, Dv)"
+            "they must be (B, H, T, D), (B, G, S, D) and (B, G, S, Dv), with G a divisor of H"
         )
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be in [0, 1), not {dropout}")

@@ -40,6 +40,8 @@ PRESETS: dict[str, Rule] = {
     "recommended:nmt-dim": Dim(BoxCox(0.65)),
     "recommended:nmt-dydim": DyDim(BoxCox(0.6), BoxCox(0.65)),
     "recommended:image-dim": Dim(BoxCox(0)),
+    # For a model that was never trained with a rule: unit slope, rows keep their mass, sinks keep their weight.
+    "training-free": Dim(BoxCox(0.5), renormalise=True, protect="special"),
 }
 
 _RULES: dict[str, type[Rule]] = {cls.__name__.lower(): cls for cls in (Plain, Dim, DyDim)}

@@ -1,0 +1,155 @@
+"""Coverage inside the library's cache, so that whatever moves keys and values moves coverage too.
+
+The layer of the *self-attention* cache that belongs to a cross-attention module is upgraded to a subclass that
+also carries its coverage: ``generate()`` reorders, repeats, selects, crops and resets it like any other state, and
+makes a new one for each call, so that nothing leaks from one text to the next. (The self-attention cache, because
+a crop of an encoder-decoder cache touches only that one.) This file knows no rule.
+"""
+
+import functools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, EncoderDecoderCache, StaticLayer
+
+from dwindle.attention.coverage import Coverage
+
+_UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at once
+
+
+@dataclass
+class Step:
+    """One call of a layer, kept so that some of its rows can be taken back."""
+
+    before: Coverage | None
+    rows: int
+    replay: Callable[[int], Coverage]
+    """The coverage after only the first so many rows of the call."""
+
+
+class CoveredLayer:
+    """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it."""
+
+    coverage: Coverage | None
+    protected: Tensor | None
+    """Bool (B, S): source positions that a rule protects."""
+    seen: Tensor
+    """How many rows the coverage has seen. A tensor, for compiled graphs guard on every integer they meet."""
+    steps: deque[Step]
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        super().reorder_cache(beam_idx)  # type: ignore[misc]
+        self._move(lambda c: c.reorder(beam_idx), lambda p: p.index_select(0, beam_idx.to(p.device)))
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        super().batch_repeat_interleave(repeats)  # type: ignore[misc]
+        self._move(lambda c: c.repeat(repeats), lambda p: p.repeat_interleave(repeats, dim=0))
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)  # type: ignore[misc]
+        self._move(lambda c: c.select(indices), lambda p: p[indices.to(p.device)])
+
+    def reset(self) -> None:
+        super().reset()  # type: ignore[misc]
+        self.steps.clear()
+        self.seen.zero_()
+        self.protected = None
+        if isinstance(self, StaticLayer) and self.coverage is not None:
+            for x in self.coverage:
+                x.zero_()
+        else:
+            self.coverage = None
+
+    def crop(self, tokens_to_remove: int) -> None:
+        super().crop(tokens_to_remove)  # type: ignore[misc]
+        left = abs(tokens_to_remove)
+        while left:
+            if not self.steps:
+                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
+            step = self.steps.pop()
+            kept = max(step.rows - left, 0)
+            self.coverage = step.replay(kept) if kept else step.before
+            if kept:
+                self.steps.append(Step(step.before, kept, step.replay))
+            self.seen -= step.rows - kept
+            left -= step.rows - kept
+
+    def advance(self, after: Coverage, rows: int, replay: Callable[[int], Coverage]) -> None:
+        """Take the coverage after one more call of ``rows`` rows."""
+        self.seen += rows
+        if isinstance(self, StaticLayer):
+            # Fixed addresses: a compiled graph writes to the tensors it was traced with.
+            if self.coverage is None:
+                self.coverage = Coverage(after.total.clone(), after.peak.clone())
+                if not torch.compiler.is_compiling():
+                    for x in (*self.coverage, self.seen):
+                        torch._dynamo.mark_static_address(x)
+            else:
+                self.coverage.total.copy_(after.total)
+                self.coverage.peak.copy_(after.peak)
+            return
+        step = Step(self.coverage, rows, replay)
+        self.coverage = after
+        if after.total.requires_grad:
+            return  # a graph is being built: nobody takes back a training step
+        keep = _UNDOABLE if after.total.shape[0] == 1 else 1  # drafts are checked one text at a time
+        self.steps.append(step)
+        while len(self.steps) > keep:
+            self.steps.popleft()
+
+    def _move(self, coverage: Callable[[Coverage], Coverage], protected: Callable[[Tensor], Tensor]) -> None:
+        self.steps.clear()
+        if self.protected is not None:
+            self.protected = protected(self.protected)
+        if self.coverage is None:
+            return
+        moved = coverage(self.coverage)
+        if isinstance(self, StaticLayer):
+            self.coverage.total.copy_(moved.total)
+            self.coverage.peak.copy_(moved.peak)
+        else:
+            self.coverage = moved
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = next(cls for cls in type(self).__mro__ if not issubclass(cls, CoveredLayer))
+        return _rebuild, (plain, self.__dict__)
+
+
+def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
+    """The layer that carries the coverage of the cross-attention ``layer_idx``, about to see ``rows`` more rows.
+
+    Raises where the coverage has not seen exactly the rows that the cache has: every mistake in handling a cache
+    shows here.
+    """
+    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    layer: Any = own.layers[layer_idx]
+    # An encoder-decoder cache has stored this call's rows by now; a mixed one keeps cross-attention beside layer 0.
+    length = layer.get_seq_length() if isinstance(cache, EncoderDecoderCache) else own.get_seq_length(0)
+    if not isinstance(layer, CoveredLayer):
+        layer = own.layers[layer_idx] = _rebuild(type(layer), layer.__dict__)
+        layer.coverage, layer.protected, layer.steps = None, None, deque()
+        layer.seen = torch.zeros((), dtype=torch.long)
+    if not torch.compiler.is_compiling() and int(layer.seen) != int(length) - rows:
+        raise ValueError(
+            f"this cache holds {int(length) - rows} decoded tokens, but coverage has seen {int(layer.seen)} of them: "
+            "start from an empty cache with the rule attached"
+        )
+    return layer
+
+
+@functools.cache
+def _covered_class(plain: type[Any]) -> type[Any]:
+    # _layer_type: the library would register the subclass in place of its parent.
+    return type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
+
+
+def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:
+    """A covered layer with the state of a plain one. (Assigning ``__class__`` fails: the layouts differ.)"""
+    cls = _covered_class(plain)
+    layer = cls.__new__(cls)
+    layer.__dict__.update(state)
+    return layer

@@ -1,0 +1,104 @@
+"""Finds the cross-attention modules of a `transformers` model, and how each one computes its weights.
+
+A module is known by the name that the model families use for it, and by the source of its ``forward``: it either
+calls the library's registry of attention functions, or has a softmax written by hand. This file changes nothing.
+"""
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+Path = Literal["registry", "hand-written"]
+
+_NAMES = re.compile(
+    r"(encoder_attn|crossattention|EncDecAttention|cross_attn|cross_attention|encoder_decoder_attention)$"
+)
+
+REFUSED = {
+    "prophetnet": "its n-gram streams share one query axis, so the rows of its attention are not decoding steps",
+    "big_bird": "its cached decoding differs from its uncached decoding even when untouched",
+    "t5gemma2": "its self- and cross-attention share one softmax, so no row is over the source alone",
+}
+"""Model types whose cross-attention cannot have a rule, and why."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One cross-attention module."""
+
+    name: str
+    module: nn.Module
+    path: Path
+
+
+def cross_attention(model: nn.Module, modules: list[str] | None = None) -> list[Found]:
+    """The cross-attention modules of ``model`` in the order of its layers.
+
+    ``modules`` names them instead, as in ``model.named_modules()``, where the known names do not reach.
+    """
+    _refuse(model)
+    if modules is not None:
+        return [_named(model, name) for name in modules]
+    found = []
+    for name, module in model.named_modules():
+        if _NAMES.search(name):
+            found += [f for f in map(_found, _below(name, module)) if f]
+    return found
+
+
+def choose(found: list[Found], layers: int | range | list[int] | None) -> list[int]:
+    """Indices into ``found``: the last ``layers`` of them, those listed, or all."""
+    count = len(found)
+    if layers is None:
+        return list(range(count))
+    if isinstance(layers, int):
+        if not 1 <= layers <= count:
+            raise ValueError(f"layers={layers}, but this model has {count} cross-attention layers: pass 1 to {count}")
+        return list(range(count - layers, count))
+    chosen = sorted({i + count if i < 0 else i for i in layers})
+    if not chosen or chosen[0] < 0 or chosen[-1] >= count:
+        raise ValueError(f"layers={list(layers)}, but the cross-attention layers are numbered 0 to {count - 1}")
+    return chosen
+
+
+def _refuse(model: nn.Module) -> None:
+    for module in model.modules():
+        kind = getattr(getattr(module, "config", None), "model_type", "")
+        for refused, why in REFUSED.items():
+            if kind == refused or kind == f"xlm-{refused}":
+                raise ValueError(f"{type(model).__name__} cannot have a rule: {why}")
+
+
+def _below(name: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The module itself or what it wraps (BERT's ``crossattention.self``), whichever computes weights."""
+    if _path(module):
+        return [(name, module)]
+    return [(f"{name}.{inner}", m) for inner, m in module.named_modules() if inner and _path(m)]
+
+
+def _found(named: tuple[str, nn.Module]) -> Found | None:
+    path = _path(named[1])
+    return Found(*named, path) if path else None
+
+
+def _named(model: nn.Module, name: str) -> Found:
+    known = dict(model.named_modules())
+    if name not in known:
+        raise ValueError(f"this model has no module {name!r}: print([n for n, _ in model.named_modules()]) lists them")
+    path = _path(known[name])
+    if path is None:
+        raise ValueError(f"{name} is a {type(known[name]).__name__}, which computes no attention weights itself")
+    return Found(name, known[name], path)
+
+
+def _path(module: nn.Module) -> Path | None:
+    try:
+        source = inspect.getsource(type(module).forward)
+    except (OSError, TypeError):
+        return None
+    if "ALL_ATTENTION_FUNCTIONS" in source or "attention_interface" in source:
+        return "registry"
+    return "hand-written" if re.search(r"\bsoftmax\(|\.softmax\b|Softmax", source) else None

@@ -1,0 +1,278 @@
+"""``attach`` and ``detach``: a rule goes into a model, and comes out without a trace.
+
+An attached module keeps its class and its weights. It gets a shallow copy of its config that names the attention
+function of ``interface.py`` (or, where attention is written by hand, a ``forward`` of its own), and a hook that
+hands each call its rule and its cache layer. Everything else in the model stays as it is: other layers keep the
+attention implementation they had.
+"""
+
+from __future__ import (
+    annotations,  # the types of transformers are named here but imported only when attaching
+)
+
+import copy
+import inspect
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from dwindle.attach.find import Found, Path, choose, cross_attention
+from dwindle.attach.interface import NAME, Call, HandWritten, Sink, register
+from dwindle.attention.notation import rule as parse
+from dwindle.attention.rules import Rule
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MARK = "load_this_model_with_dwindle_from_pretrained"
+"""A buffer of attached models. A loader that does not know the rule reports it by this name as unexpected."""
+
+_SPECIAL = (
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "sep_token_id",
+    "cls_token_id",
+    "decoder_start_token_id",
+)
+
+
+@dataclass
+class Context:
+    """What the hooks of the whole model saw in the current call and the modules inside cannot see."""
+
+    decoder_mask: Tensor | None = None
+    """(B, rows so far): 0 for padding of the decoder's input."""
+    special: Tensor | None = None
+    """Bool (items, source tokens)."""
+
+
+@dataclass
+class Attached:
+    """One module with the rule in it."""
+
+    name: str
+    path: Path
+    module: nn.Module
+    original: Any
+    """The config object it had."""
+    sink: Sink | None = None
+
+
+@dataclass
+class Handle:
+    """An attached rule. As a context manager it detaches at the end."""
+
+    model: PreTrainedModel
+    rule: Rule
+    layers: list[int]
+    """Indices among the model's cross-attention layers."""
+    attached: list[Attached]
+    previous: Any = None
+    """What the config said of a rule before."""
+    context: Context = field(default_factory=Context)
+
+    def detach(self) -> None:
+        detach(self.model)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if getattr(self.model, "_dwindle", None) is self:
+            self.detach()
+
+    def __str__(self) -> str:
+        width = max(len(a.name) for a in self.attached)
+        lines = [f"{self.rule} attached to {len(self.attached)} layers of {type(self.model).__name__}"]
+        return "\n".join([*lines, *(f"  {a.name:<{width}}  {a.path}" for a in self.attached)])
+
+    __repr__ = __str__
+
+
+def attach(
+    model: PreTrainedModel,
+    rule: Rule | str,
+    layers: int | range | list[int] | None = None,
+    modules: list[str] | None = None,
+) -> Handle:
+    """Put ``rule`` into the cross-attention of ``model``.
+
+    Args:
+        model: an encoder-decoder model of `transformers`.
+        rule: a rule or its notation; ``"training-free"`` for a model that was never trained with one.
+        layers: the last so many cross-attention layers, a list of indices, or None for all.
+        modules: names of attention modules, for a model whose cross-attention is not found by itself.
+
+    Returns:
+        A handle: print it to see what was attached. Attaching again replaces the rule.
+    """
+    rule = parse(rule)
+    found = cross_attention(model, modules)
+    if not found:
+        raise ValueError(
+            f"{type(model).__name__} has no cross-attention: for a decoder-only model mark its source with "
+            "dwindle.source_span, or name the attention modules with modules=[...]"
+        )
+    chosen = choose(found, layers)
+    if hasattr(model, "_dwindle"):
+        detach(model)
+    _warn_if_untrained(model, rule)
+
+    register()
+    handle = Handle(model, rule, chosen, [], previous=getattr(model.config, "dwindle", None))
+    for index in chosen:
+        handle.attached.append(_attach_one(found[index], handle))
+    model.register_forward_pre_hook(_SeeModel(handle, _parameters(model)), with_kwargs=True)
+    if rule.protect == "special":
+        encoder = model.get_encoder()
+        encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
+
+    model._dwindle = handle  # type: ignore[assignment]
+    settings: dict[str, Any] = {"rule": str(rule), "layers": chosen}
+    if modules is not None:
+        settings["modules"] = modules
+    model.config.dwindle = settings
+    model.register_buffer(MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device))
+    return handle
+
+
+def detach(model: PreTrainedModel) -> None:
+    """Take the rule out of ``model``: the same objects, the same config, the same outputs as before."""
+    handle = getattr(model, "_dwindle", None)
+    if handle is None:
+        raise ValueError(f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach")
+    for one in handle.attached:
+        one.module.config = one.original
+        one.module.__dict__.pop("forward", None)
+    for module in model.modules():
+        ours = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, _Hook)]
+        for key in ours:
+            del module._forward_pre_hooks[key]
+            module._forward_pre_hooks_with_kwargs.pop(key, None)
+    delattr(model, MARK)
+    if handle.previous is None:
+        del model.config.dwindle
+    else:
+        model.config.dwindle = handle.previous
+    del model._dwindle
+
+
+def _attach_one(found: Found, handle: Handle) -> Attached:
+    module = found.module
+    one = Attached(found.name, found.path, module, getattr(module, "config", None))
+    if found.path == "registry":
+        module.config = copy.copy(one.original)
+        module.config.__dict__["_attn_implementation_internal"] = NAME
+    else:
+        module.forward = HandWritten(module)
+    module.register_forward_pre_hook(_HandOver(handle, one), with_kwargs=True)
+    return one
+
+
+def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
+    """A rule that does not keep the mass of a row shifts what a trained model is used to."""
+    name = getattr(model.config, "name_or_path", "")
+    trained = (getattr(model.config, "dwindle", None) or {}).get("rule") == str(rule)
+    plain = all(g.boxcox == (1, 1) for g in rule.functions)
+    if name and not (trained or plain or rule.renormalise):
+        warnings.warn(f"{name} was not trained with {rule}: fine-tune it, or attach 'training-free'", stacklevel=3)
+
+
+def _parameters(module: nn.Module) -> list[str]:
+    """The names of the positional arguments of a module's forward."""
+    return [name for name in inspect.signature(type(module).forward).parameters if name != "self"]
+
+
+@dataclass
+class _Hook:
+    """A forward pre-hook of ours. Objects rather than closures: they are copied and pickled with the model."""
+
+    handle: Handle
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items()})
+        return twin
+
+
+@dataclass
+class _SeeModel(_Hook):
+    """On the whole model: the padding of the decoder's input."""
+
+    parameters: list[str]
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = dict(zip(self.parameters, args, strict=False)) | kwargs
+        self.handle.context.decoder_mask = given.get("decoder_attention_mask")
+
+
+@dataclass
+class _SeeSource(_Hook):
+    """On the encoder: where the special tokens of the source are."""
+
+    parameters: list[str]
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        ids = (dict(zip(self.parameters, args, strict=False)) | kwargs).get("input_ids")
+        if ids is not None and not ids.is_floating_point():
+            special = torch.tensor(sorted(special_tokens(self.handle.model)), device=ids.device)
+            self.handle.context.special = torch.isin(ids, special)
+
+
+@dataclass
+class _HandOver(_Hook):
+    """On an attached module: hand this call its rule, its cache layer, its rows."""
+
+    one: Attached
+
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        from transformers.cache_utils import Cache
+
+        from dwindle.attach.cache import covered
+
+        hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        batch, rows = hidden.shape[:2]
+        cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
+        mask = self.handle.context.decoder_mask
+        call = Call(
+            rule=self.handle.rule,
+            batch=batch,
+            layer=None if cache is None else covered(cache, module.layer_idx, rows),  # type: ignore[arg-type]
+            rows=None if mask is None or mask.dim() != 2 else mask[:, -rows:].bool(),
+            special=self._special(batch),
+            sink=self.one.sink,
+            weights_wanted=self.one.path == "registry" and self.one.original._attn_implementation == "eager",
+        )
+        return args, {**kwargs, "dwindle_call": call}
+
+    def _special(self, batch: int) -> Tensor | None:
+        handle = self.handle
+        if handle.rule.protect != "special":
+            return None
+        if handle.context.special is not None:
+            return handle.context.special
+        if handle.model.main_input_name == "input_ids":
+            raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
+        return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
+
+
+def special_tokens(model: PreTrainedModel) -> set[int]:
+    """The ids of the special tokens that the configs of ``model`` name."""
+    found: set[int] = set()
+    configs = [
+        model.config,
+        getattr(model.config, "encoder", None),
+        getattr(model, "generation_config", None),
+    ]
+    for config in configs:
+        for name in _SPECIAL:
+            value = getattr(config, name, None)
+            found |= set(value) if isinstance(value, list | tuple) else set() if value is None else {value}
+    return {i for i in found if isinstance(i, int) and i >= 0}

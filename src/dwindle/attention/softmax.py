@@ -1,0 +1,43 @@
+"""Plain attention, held in memory: the (B, H, T, S) rows that a rule diminishes.
+
+What the simple path computes and what whoever looks at attention wants to see. It knows no rule.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from dwindle.attention.coverage import state_dtype
+
+
+def attention_rows(
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """softmax(softcap(query key^T scale) + bias) as (B, H, T, S), in float32 or better.
+
+    The arguments are those of ``dwindle.attention``. A row that may attend to nothing is zero, and so is its
+    gradient.
+    """
+    key = grouped(key, query.shape[1])
+    scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
+    scores = scores.to(state_dtype(scores))
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    nothing = (scores == -math.inf).all(-1, keepdim=True)
+    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+
+
+def grouped(x: Tensor, heads: int) -> Tensor:
+    """Keys or values (B, G, S, D) repeated to H heads: head h uses group h // (H / G)."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
