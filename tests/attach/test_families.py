@@ -140,3 +140,9 @@ def test_refused(family):
     with pytest.raises(ValueError, match=family.remark):
         dwindle.attach(model, RULE)
     assert list(model.__dict__) == before
+
+
+def test_a_refused_decoder_may_still_encode():
+    encoder = tiny.bert(tiny.hf.BigBirdConfig, attention_type="original_full")
+    model = tiny.pair(encoder, tiny.bert(**tiny.DECODER))()
+    assert len(dwindle.attach(model, RULE).attached) == 2

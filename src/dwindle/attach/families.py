@@ -7,6 +7,8 @@ Data only: it imports no model library, and says nothing that the tests do not r
 from dataclasses import dataclass
 from typing import Literal
 
+from dwindle.attach.find import REFUSED
+
 CHECKS = {
     "identity": "with dim:identity, the logits are those of the untouched model",
     "rows": "all rows at once, one by one with a cache, and in chunks give the same logits",
@@ -45,8 +47,8 @@ def _hand_written(name: str, model: str, model_type: str, remark: str = "") -> F
     return Family(name, model, model_type, "hand-written", remark)
 
 
-def _refused(name: str, model: str, model_type: str, why: str) -> Family:
-    return Family(name, model, model_type, "refused", why, checked=())
+def _refused(name: str, model: str, model_type: str) -> Family:
+    return Family(name, model, model_type, "refused", REFUSED[model_type], checked=())
 
 
 _JOINED, _VISION = "EncoderDecoderModel", "VisionEncoderDecoderModel"
@@ -81,9 +83,7 @@ FAMILIES = (
     _registry("VisionEncoderDecoder (BERT)", _VISION, "bert"),
     _registry("VisionEncoderDecoder (mBART)", _VISION, "mbart"),
     _registry("Speech2Text", "Speech2TextForConditionalGeneration", "speech_to_text"),
-    _registry(
-        "SeamlessM4T", "SeamlessM4TForTextToText", "seamless_m4t", "text to text, generate() of the core"
-    ),
+    _registry("SeamlessM4T", "SeamlessM4TForTextToText", "seamless_m4t", "text to text, generate() of the core"),
     _registry(
         "SeamlessM4T v2",
         "SeamlessM4Tv2ForTextToText",
@@ -113,23 +113,8 @@ FAMILIES = (
     _hand_written("EncoderDecoder (RoFormer)", _JOINED, "roformer"),
     _hand_written("BLIP text", "BlipTextLMHeadModel", "blip_text_model"),
     _hand_written("SpeechT5", "SpeechT5ForSpeechToText", "speecht5", "speech to text"),
-    _refused(
-        "ProphetNet",
-        "ProphetNetForConditionalGeneration",
-        "prophetnet",
-        "its n-gram streams share one query axis, so the rows of its attention are not decoding steps",
-    ),
-    _refused(
-        "EncoderDecoder (BigBird)",
-        _JOINED,
-        "big_bird",
-        "its cached decoding differs from its uncached decoding even when untouched",
-    ),
-    _refused(
-        "T5Gemma 2",
-        "T5Gemma2ForConditionalGeneration",
-        "t5gemma2_decoder",
-        "its self- and cross-attention share one softmax, so no row is over the source alone",
-    ),
+    _refused("ProphetNet", "ProphetNetForConditionalGeneration", "prophetnet"),
+    _refused("EncoderDecoder (BigBird)", _JOINED, "big_bird"),
+    _refused("T5Gemma 2", "T5Gemma2ForConditionalGeneration", "t5gemma2"),
 )
 """Every family, in the order of the printed table."""

@@ -15,9 +15,7 @@ _COLOURS = {"registry": "green", "hand-written": "yellow", "refused": "red"}
 
 def families(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--md", help="Print Markdown, as in docs/FAMILIES.md.")
-    ] = False,
+    as_markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, as in docs/FAMILIES.md.")] = False,
 ) -> None:
     """List the model families of transformers that take a rule."""
     if as_json:
