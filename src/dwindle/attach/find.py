@@ -7,7 +7,7 @@ calls the library's registry of attention functions, or has a softmax written by
 import inspect
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
@@ -66,7 +66,7 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
 
 def _refuse(model: nn.Module) -> None:
     for module in model.modules():
-        config = getattr(module, "config", None)
+        config: Any = getattr(module, "config", None)
         decodes = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
         if decodes and config.model_type in REFUSED:  # as an encoder only, it has no say
             raise ValueError(f"{type(model).__name__} cannot have a rule: {REFUSED[config.model_type]}")
