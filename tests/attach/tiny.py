@@ -14,7 +14,6 @@ from typing import Any
 import torch
 import transformers as hf
 from torch import Tensor
-from transformers.generation import GenerationMixin
 
 B, S, T, VOCABULARY = 3, 9, 7, 48
 LENGTHS = (9, 7, 5)
@@ -81,9 +80,7 @@ class Tiny:
 
     def generated(self, model: hf.PreTrainedModel, beams: int, cache: bool) -> tuple[Tensor, Tensor]:
         """Eight generated tokens of each source, and the scores of all beams at every step."""
-        # The core's generate: SeamlessM4T, Whisper and BLIP wrap it in their own.
-        out = GenerationMixin.generate(
-            model,
+        out = model.generate(
             **self.source(),
             **self.generate,
             num_beams=beams,
