@@ -4,14 +4,14 @@
 """
 
 import pytest
-import tiny
 import torch
 from torch import Tensor
+from zoo import ZOO
 
 import dwindle
 
 RULE = "dydim:log,power(0.5)"
-WHISPER = next(each for each in tiny.TINY if each.name == "Whisper")
+WHISPER = next(each for each in ZOO if each.name == "Whisper")
 FRAMES = (60, 44)  # of a window of 24
 
 

@@ -1,8 +1,7 @@
-"""A tiny random model of every family, its inputs, and how to run it. No downloads, no training.
+"""How a tiny random model is drawn, fed and run, whatever its family. No downloads, no training.
 
 All weights are drawn anew, wide enough that cross-attention is sharp: on a nearly uniform attention every
-beam has the same coverage, and a forgotten reorder would pass unseen. What a family must pass is said in
-``dwindle.attach.families``; this file only builds.
+beam has the same coverage, and a forgotten reorder would pass unseen. ``zoo.py`` lists the families.
 
 Shapes: B = 3 sources, S source positions (right-padded where the family takes a mask), T = 7 target rows.
 """
@@ -24,27 +23,30 @@ Inputs = dict[str, Any]
 class Tiny:
     """One family: a model and the inputs it takes.
 
-    ``style`` says how the decoder is reached: "seq2seq" takes ``decoder_input_ids`` and encodes by itself;
-    "decoder" is only a decoder, and takes ``input_ids`` with ready ``encoder_hidden_states``.
+    ``style`` says how the decoder is reached: "seq2seq" encodes the source and takes ``decoder_input_ids``;
+    "decoder" takes ``input_ids`` and the source as it is.
     """
 
     name: str
     make: Callable[[], hf.PreTrainedModel]
     source: Callable[[], Inputs]
     style: str = "seq2seq"
-    sharpness: float = 0.4
-    embedding: float = 0.4
     auto: type = hf.AutoModelForSeq2SeqLM
+    spread: float = 0.4
+    """Of the weights."""
     target: tuple[int, ...] = (B, T)
+    """The shape of the target rows; dimension 1 is time."""
     once: tuple[str, ...] = ()
+    """Inputs that the cache remembers: they come with the first piece only."""
     generate: Inputs = field(default_factory=dict)
+    """More inputs of ``generate()``."""
     seed: int = 0
 
     def build(self) -> hf.PreTrainedModel:
         """The model: eval mode, float32, every weight drawn from ``seed``."""
         torch.manual_seed(self.seed)
         model = self.make().eval()
-        draw(model, self.sharpness, self.embedding, self.seed)
+        draw(model, self.spread, self.seed)
         return model
 
     def rows(self) -> Tensor:
@@ -61,7 +63,7 @@ class Tiny:
             if cuts is None:
                 return model(**given, **{name: rows}, use_cache=False).logits
             past, found = None, []
-            for piece in rows.split(list(cuts), dim=-1):
+            for piece in rows.split(list(cuts), dim=1):
                 out = model(**given, **{name: piece}, past_key_values=past, use_cache=True)
                 past = out.past_key_values
                 found.append(out.logits)
@@ -95,19 +97,14 @@ class Tiny:
         return out.sequences, torch.stack(out.scores).clamp_min(-1e4)
 
 
-def draw(model: hf.PreTrainedModel, spread: float, embedding: float, seed: int) -> None:
-    """Draw every matrix from N(0, spread), embeddings from N(0, embedding). Vectors stay as they were, and so do
-    tables that are computed (some of them are not saved)."""
+def draw(model: hf.PreTrainedModel, spread: float, seed: int) -> None:
+    """Draw every matrix from N(0, spread). Vectors stay as they were, and so do tables that are computed
+    (some of them are not saved)."""
     generator = torch.Generator().manual_seed(seed)
-    tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() >= 2 and parameter.requires_grad:
-                scale = embedding if id(parameter) in tables else spread
-                parameter.normal_(0, scale, generator=generator)
-
-
-# --- sources ---------------------------------------------------------------------------------------------
+                parameter.normal_(0, spread, generator=generator)
 
 
 def text() -> Inputs:
@@ -141,171 +138,12 @@ def whisper_features() -> Inputs:
     return {"input_features": torch.randn(B, 8, 24, generator=torch.Generator().manual_seed(7))}
 
 
-# --- models ----------------------------------------------------------------------------------------------
-
-# Untied: a model whose output table is its input table repeats one token, and its beams hardly differ.
-SPECIAL = {
-    "pad_token_id": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 2,
-    "tie_word_embeddings": False,
-}
-BART = {
-    **SPECIAL,
-    "vocab_size": VOCABULARY,
-    "d_model": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 16,
-    "decoder_ffn_dim": 16,
-    "max_position_embeddings": 32,
-    "encoder_layerdrop": 0.0,
-    "decoder_layerdrop": 0.0,
-    "forced_eos_token_id": None,
-}
-T5 = {
-    **SPECIAL,
-    "vocab_size": VOCABULARY,
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 16,
-    "num_layers": 2,
-    "num_decoder_layers": 2,
-    "num_heads": 2,
-    "relative_attention_num_buckets": 8,
-}
-BERT = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 32,
-    "pad_token_id": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-    "tie_word_embeddings": False,
-}
-DECODER = {"is_decoder": True, "add_cross_attention": True}
-
-
-def of(model: type, config: type, *settings: Inputs, **more: Any) -> Callable[[], hf.PreTrainedModel]:
-    """A maker of ``model(config(...))``; later settings win."""
-    merged: Inputs = {}
-    for each in (*settings, more):
-        merged |= each
-    return lambda: model(config(**merged))
-
-
-def pair(
-    encoder: hf.PreTrainedConfig, decoder: hf.PreTrainedConfig, joined: type = hf.EncoderDecoderModel
-) -> Callable[[], hf.PreTrainedModel]:
-    """A maker of an encoder and a decoder joined by EncoderDecoderModel or VisionEncoderDecoderModel."""
-
-    def make() -> hf.PreTrainedModel:
-        joint = {
-            hf.EncoderDecoderModel: hf.EncoderDecoderConfig,
-            hf.VisionEncoderDecoderModel: hf.VisionEncoderDecoderConfig,
-        }[joined]
-        config = joint.from_encoder_decoder_configs(encoder, decoder)
-        config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 2, 1, 2
-        return joined(config=config)
-
-    return make
-
-
-def bert(config: type = hf.BertConfig, **more: Any) -> hf.PreTrainedConfig:
-    return config(**{**BERT, **more})
-
-
-def vit() -> hf.PreTrainedConfig:
-    return hf.ViTConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        image_size=12,
-        patch_size=4,
-    )
-
-
-def t5gemma() -> hf.PreTrainedModel:
-    part = {
-        **BERT,
-        "num_key_value_heads": 1,
-        "head_dim": 8,
-        "query_pre_attn_scalar": 8,
-        "sliding_window": 64,
-        "num_hidden_layers": 2,
-    }
-    config = hf.T5GemmaConfig(encoder=part, decoder=part, vocab_size=VOCABULARY, tie_word_embeddings=False)
-    config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 2, 1, 2
-    return hf.T5GemmaForConditionalGeneration(config)
-
-
-def seamless(model: type, config: type) -> Callable[[], hf.PreTrainedModel]:
-    """Text to text; the speech parts of the config stay unused."""
-    return of(model, config, BART, hidden_size=16)
-
-
-def pix2struct() -> hf.PreTrainedModel:
-    text_part = {
-        **SPECIAL,
-        "vocab_size": VOCABULARY,
-        "hidden_size": 16,
-        "d_kv": 8,
-        "d_ff": 16,
-        "num_layers": 2,
-        "num_heads": 2,
-        "is_decoder": True,
-    }
-    vision_part = {
-        "hidden_size": 16,
-        "patch_embed_hidden_size": 12,
-        "d_ff": 16,
-        "d_kv": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "seq_len": S,
-    }
-    config = hf.Pix2StructConfig(text_config=text_part, vision_config=vision_part)
-    return hf.Pix2StructForConditionalGeneration(config)
-
-
 def patches() -> Inputs:
     """Pix2Struct's flattened patches (B, S, 2 + 12): row and column first, zeros are padding."""
     values = torch.randn(B, S, 14, generator=torch.Generator().manual_seed(7))
     values[..., :2] = torch.stack([torch.arange(S) // 3, torch.arange(S) % 3], dim=-1) + 1
     mask = text()["attention_mask"]
     return {"flattened_patches": values * mask[..., None], "attention_mask": mask.float()}
-
-
-def mllama() -> hf.PreTrainedModel:
-    """Cross-attention layers of their own, here the second and the fourth, and one cache for both kinds."""
-    text_part = {**BERT, "num_hidden_layers": 4, "num_key_value_heads": 1, "cross_attention_layers": [1, 3]}
-    vision_part = {
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_global_layers": 1,
-        "attention_heads": 2,
-        "intermediate_size": 16,
-        "vision_output_dim": 32,
-        "image_size": 12,
-        "patch_size": 4,
-        "max_num_tiles": 1,
-        "intermediate_layers_indices": [0],
-        "supported_aspect_ratios": [[1, 1]],
-    }
-    rope = {"rope_type": "default", "rope_theta": 10000.0}
-    config = hf.MllamaConfig(text_config={**text_part, "rope_parameters": rope}, vision_config=vision_part)
-    model = hf.MllamaForConditionalGeneration(config)
-    with torch.no_grad():
-        for layer in model.model.language_model.layers[1::2]:
-            layer.cross_attn_attn_gate.fill_(1)  # zero at first: the image would not be seen at all
-    return model
 
 
 def mllama_image() -> Inputs:
@@ -316,19 +154,6 @@ def mllama_image() -> Inputs:
         "aspect_ratio_mask": torch.ones(B, 1, 1, dtype=torch.long),
         "cross_attention_mask": torch.ones(B, T, 1, 1, dtype=torch.long),
     }
-
-
-MOONSHINE = {
-    **SPECIAL,
-    "vocab_size": VOCABULARY,
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "encoder_num_hidden_layers": 1,
-    "decoder_num_hidden_layers": 2,
-    "encoder_num_attention_heads": 2,
-    "decoder_num_attention_heads": 2,
-    "max_position_embeddings": 32,
-}
 
 
 def moonshine_audio() -> Inputs:
@@ -352,262 +177,13 @@ def speech_samples() -> Inputs:
     return {"input_values": torch.randn(B, 4 * S, generator=generator), "attention_mask": mask}
 
 
-SPEECHT5 = {
-    **BART,
-    "hidden_size": 16,
-    "conv_dim": (8,),
-    "conv_stride": (4,),
-    "conv_kernel": (4,),
-    "num_conv_pos_embeddings": 4,
-    "num_conv_pos_embedding_groups": 2,
-    "max_text_positions": 32,
-}
-PROPHETNET = {
-    **SPECIAL,
-    "vocab_size": VOCABULARY,
-    "hidden_size": 16,
-    "encoder_ffn_dim": 16,
-    "decoder_ffn_dim": 16,
-    "num_encoder_layers": 2,
-    "num_decoder_layers": 2,
-    "num_encoder_attention_heads": 2,
-    "num_decoder_attention_heads": 2,
-    "max_position_embeddings": 32,
-}
+def streamed_audio() -> Inputs:
+    """Samples (B, 320 S), of which 320 make one position, with their mask."""
+    mask = text()["attention_mask"].repeat_interleave(320, dim=1)
+    generator = torch.Generator().manual_seed(7)
+    return {"input_values": torch.randn(B, 320 * S, generator=generator), "attention_mask": mask}
 
 
-def t5gemma2() -> hf.PreTrainedModel:
-    part = {
-        **BERT,
-        "num_key_value_heads": 1,
-        "head_dim": 8,
-        "query_pre_attn_scalar": 8,
-        "sliding_window": 64,
-        "layer_types": ["sliding_attention", "full_attention"],
-    }
-    vision = {
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-        "image_size": 12,
-        "patch_size": 4,
-    }
-    encoder = {
-        "text_config": part,
-        "vision_config": vision,
-        "mm_tokens_per_image": 9,
-        "image_token_index": 47,
-    }
-    config = hf.T5Gemma2Config(encoder=encoder, decoder=part, image_token_index=47)
-    config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 2, 1, 2
-    return hf.T5Gemma2ForConditionalGeneration(config)
-
-
-PROMPT = {"input_ids": torch.tensor([[0, 5], [0, 6], [0, 7]])}
-VISION2SEQ = hf.AutoModelForImageTextToText
-SPEECH2SEQ = hf.AutoModelForSpeechSeq2Seq
-
-TINY = [
-    Tiny("BART", of(hf.BartForConditionalGeneration, hf.BartConfig, BART), text),
-    Tiny("T5", of(hf.T5ForConditionalGeneration, hf.T5Config, T5), text),
-    Tiny("Marian", of(hf.MarianMTModel, hf.MarianConfig, BART), text),
-    Tiny("Pegasus", of(hf.PegasusForConditionalGeneration, hf.PegasusConfig, BART), text),
-    Tiny("mBART", of(hf.MBartForConditionalGeneration, hf.MBartConfig, BART), text),
-    Tiny("M2M100 / NLLB", of(hf.M2M100ForConditionalGeneration, hf.M2M100Config, BART), text),
-    Tiny(
-        "Whisper",
-        of(
-            hf.WhisperForConditionalGeneration,
-            hf.WhisperConfig,
-            BART,
-            num_mel_bins=8,
-            max_source_positions=12,
-            max_target_positions=32,
-        ),
-        whisper_features,
-        auto=SPEECH2SEQ,
-    ),
-    Tiny("EncoderDecoder (BERT)", pair(bert(), bert(**DECODER)), text),
-    Tiny(
-        "EncoderDecoder (RoBERTa)",
-        pair(bert(hf.RobertaConfig), bert(hf.RobertaConfig, max_position_embeddings=40, **DECODER)),
-        text,
-    ),
-    Tiny(
-        "EncoderDecoder (BertGeneration)",
-        pair(bert(hf.BertGenerationConfig), bert(hf.BertGenerationConfig, **DECODER)),
-        text,
-    ),
-    Tiny(
-        "EncoderDecoder (GPT-2)",
-        pair(
-            bert(),
-            hf.GPT2Config(
-                vocab_size=VOCABULARY,
-                n_embd=16,
-                n_layer=2,
-                n_head=2,
-                n_positions=32,
-                bos_token_id=0,
-                eos_token_id=2,
-                pad_token_id=1,
-                tie_word_embeddings=False,
-                **DECODER,
-            ),
-        ),
-        text,
-    ),
-    Tiny("Pegasus-X", of(hf.PegasusXForConditionalGeneration, hf.PegasusXConfig, BART, block_size=4), text),
-    Tiny(
-        "NLLB-MoE",
-        of(
-            hf.NllbMoeForConditionalGeneration,
-            hf.NllbMoeConfig,
-            BART,
-            num_experts=2,
-            encoder_sparse_step=1,
-            decoder_sparse_step=2,
-            expert_capacity=64,
-        ),
-        text,
-    ),
-    Tiny("Blenderbot", of(hf.BlenderbotForConditionalGeneration, hf.BlenderbotConfig, BART), text),
-    Tiny("PLBart", of(hf.PLBartForConditionalGeneration, hf.PLBartConfig, BART), text),
-    Tiny(
-        "BigBirdPegasus",
-        of(
-            hf.BigBirdPegasusForConditionalGeneration,
-            hf.BigBirdPegasusConfig,
-            BART,
-            attention_type="original_full",
-        ),
-        text,
-    ),
-    Tiny("mT5", of(hf.MT5ForConditionalGeneration, hf.MT5Config, T5), text, sharpness=0.3),
-    Tiny("UMT5", of(hf.UMT5ForConditionalGeneration, hf.UMT5Config, T5), text),
-    Tiny("LongT5", of(hf.LongT5ForConditionalGeneration, hf.LongT5Config, T5, local_radius=3), text),
-    Tiny(
-        "Switch Transformers",
-        of(
-            hf.SwitchTransformersForConditionalGeneration,
-            hf.SwitchTransformersConfig,
-            T5,
-            num_experts=2,
-            num_sparse_encoder_layers=1,
-            num_sparse_decoder_layers=1,
-            expert_capacity=64,
-        ),
-        text,
-    ),
-    Tiny("T5Gemma", t5gemma, text),
-    Tiny(
-        "VisionEncoderDecoder (BERT)",
-        pair(vit(), bert(**DECODER), hf.VisionEncoderDecoderModel),
-        image,
-        auto=VISION2SEQ,
-    ),
-    Tiny(
-        "VisionEncoderDecoder (mBART)",
-        pair(vit(), hf.MBartConfig(**{**BART, **DECODER, "encoder_layers": 2}), hf.VisionEncoderDecoderModel),
-        image,
-        auto=VISION2SEQ,
-    ),
-    Tiny(
-        "Speech2Text",
-        of(
-            hf.Speech2TextForConditionalGeneration,
-            hf.Speech2TextConfig,
-            BART,
-            input_feat_per_channel=8,
-            conv_channels=16,
-            max_source_positions=64,
-            max_target_positions=32,
-        ),
-        speech_frames,
-        auto=SPEECH2SEQ,
-    ),
-    Tiny("SeamlessM4T", seamless(hf.SeamlessM4TForTextToText, hf.SeamlessM4TConfig), text),
-    Tiny("SeamlessM4T v2", seamless(hf.SeamlessM4Tv2ForTextToText, hf.SeamlessM4Tv2Config), text),
-    Tiny(
-        "Moonshine",
-        of(hf.MoonshineForConditionalGeneration, hf.MoonshineConfig, MOONSHINE),
-        moonshine_audio,
-        auto=SPEECH2SEQ,
-    ),
-    Tiny("Pix2Struct", pix2struct, patches, auto=VISION2SEQ),
-    Tiny(
-        "Musicgen decoder",
-        of(
-            hf.MusicgenForCausalLM,
-            hf.MusicgenDecoderConfig,
-            BERT,
-            ffn_dim=16,
-            num_codebooks=2,
-            **DECODER,
-        ),
-        states(),
-        style="decoder",
-        target=(2 * B, T),
-        auto=hf.MusicgenForCausalLM,
-    ),
-    Tiny(
-        "Mllama",
-        mllama,
-        mllama_image,
-        style="decoder",
-        once=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
-        auto=VISION2SEQ,
-        generate=PROMPT,
-    ),
-    Tiny(
-        "LED",
-        of(
-            hf.LEDForConditionalGeneration,
-            hf.LEDConfig,
-            BART,
-            attention_window=4,
-            max_encoder_position_embeddings=32,
-            max_decoder_position_embeddings=32,
-        ),
-        text,
-    ),
-    Tiny("MVP", of(hf.MvpForConditionalGeneration, hf.MvpConfig, BART), text),
-    Tiny(
-        "TrOCR",
-        pair(
-            vit(),
-            hf.TrOCRConfig(**{**BART, **DECODER, "cross_attention_hidden_size": 16}),
-            hf.VisionEncoderDecoderModel,
-        ),
-        image,
-        auto=VISION2SEQ,
-    ),
-    Tiny(
-        "EncoderDecoder (RemBERT)",
-        pair(bert(), bert(hf.RemBertConfig, input_embedding_size=16, output_embedding_size=16, **DECODER)),
-        text,
-    ),
-    Tiny("EncoderDecoder (RoFormer)", pair(bert(), bert(hf.RoFormerConfig, **DECODER)), text),
-    Tiny(
-        "BLIP text",
-        of(hf.BlipTextLMHeadModel, hf.BlipTextConfig, BERT, encoder_hidden_size=16, is_decoder=True),
-        states(),
-        style="decoder",
-        auto=hf.BlipTextLMHeadModel,
-        generate=PROMPT,
-    ),
-    Tiny(
-        "SpeechT5",
-        of(hf.SpeechT5ForSpeechToText, hf.SpeechT5Config, SPEECHT5),
-        speech_samples,
-        auto=SPEECH2SEQ,
-    ),
-    Tiny("ProphetNet", of(hf.ProphetNetForConditionalGeneration, hf.ProphetNetConfig, PROPHETNET), text),
-    Tiny(
-        "EncoderDecoder (BigBird)",
-        pair(bert(), bert(hf.BigBirdConfig, attention_type="original_full", **DECODER)),
-        text,
-    ),
-    Tiny("T5Gemma 2", t5gemma2, text),
-]
+def boxes() -> Inputs:
+    """Text whose tokens have places on a page (B, S, 4)."""
+    return {**text(), "bbox": torch.rand(B, S, 4, generator=torch.Generator().manual_seed(7))}
