@@ -131,7 +131,7 @@ def attach(
         encoder = model.get_encoder()
         encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
 
-    model._dwindle = handle  # type: ignore[assignment]
+    model._dwindle = handle
     settings: dict[str, Any] = {"rule": str(rule), "layers": chosen}
     if modules is not None:
         settings["modules"] = modules
