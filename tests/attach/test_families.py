@@ -20,8 +20,6 @@ from dwindle.attach.families import FAMILIES
 RULE = "dydim:log,power(0.5)"
 TINY = {each.name: each for each in ZOO}
 BEAMS = [pytest.param(1, id="greedy"), pytest.param(4, id="beam-4")]
-# A literal rule on a model that was not trained with it says so, once.
-pytestmark = pytest.mark.filterwarnings("ignore:.*trained:UserWarning")
 
 
 def rows_that_check(check: str) -> pytest.MarkDecorator:

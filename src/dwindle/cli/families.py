@@ -52,6 +52,7 @@ def markdown() -> str:
         "",
         "The rule of these checks is `dydim:log,power(0.5)` on every cross-attention layer. A family that is",
         "not listed may work too, if its cross-attention has a known name or is named by `modules=`.",
+        "The versions are those of `constraints.txt`.",
     ]
     return "\n".join(lines) + "\n"
 
