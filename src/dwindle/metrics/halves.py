@@ -3,27 +3,28 @@
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from dwindle.metrics.outputs import Outputs
-from dwindle.metrics.score import Metric
+from dwindle.metrics.score import Metric, Statistics
 
 
-def long_half(system: Outputs) -> npt.NDArray[np.bool_]:
-    """Marks the items (N,) of the long half. Length is words between spaces; equal lengths keep the order of
-    ids; of an odd number of items the middle one is long."""
+def halves(statistics: Statistics) -> dict[str, Statistics]:
+    """The statistics of the ``short`` and of the ``long`` half.
+
+    Length is words between spaces; of equal lengths the earlier id is the shorter; of an odd number of items
+    the middle one is long.
+    """
+    system = statistics.system
     for item in system.items:
         if item.source is None:
             raise ValueError(f"halves need sources, but {system.where(item)} has none: add them")
-    lengths = np.array([len((item.source or "").split()) for item in system.items])
-    if len(lengths) < 2:
+    if len(system) < 2:
         raise ValueError(f"{system.name} has one item: halves need at least two")
-    marked = np.zeros(len(lengths), dtype=bool)
-    marked[np.argsort(lengths, kind="stable")[len(lengths) // 2 :]] = True
-    return marked
+    lengths = [len((item.source or "").split()) for item in system.items]
+    short = np.zeros(len(system), dtype=bool)
+    short[np.argsort(lengths, kind="stable")[: len(system) // 2]] = True
+    return {"short": statistics.select(short), "long": statistics.select(~short)}
 
 
 def renamed(metric: Metric, half: str) -> Metric:
-    """The metric under the name ``metric/short`` or ``metric/long``, so that no score hides which half it is
-    of."""
+    """The metric as ``metric/short`` or ``metric/long``, so that no score hides which half it is of."""
     return replace(metric, name=f"{metric.name}/{half}", details=f"half:{half}|{metric.details}")

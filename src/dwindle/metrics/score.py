@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -102,11 +102,16 @@ class Statistics:
         """The statistics (items, K) that ``metric`` reads."""
         return self._rows[metric.reduction][:, list(metric.columns)]
 
-    def value(self, metric: Metric, chosen: npt.NDArray[np.bool_] | None = None) -> float:
-        """The corpus value, or that of the chosen items."""
-        rows = self.of(metric) if chosen is None else self.of(metric)[chosen]
-        if len(rows) == 0:
-            raise ValueError(f"no items are left for {metric.name}: it needs at least one")
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "Statistics":
+        """The statistics of the items marked in ``chosen`` (items,)."""
+        items = tuple(item for item, kept in zip(self.system.items, chosen, strict=True) if kept)
+        return Statistics(
+            replace(self.system, items=items), {r: rows[chosen] for r, rows in self._rows.items()}
+        )
+
+    def value(self, metric: Metric) -> float:
+        """The corpus value."""
+        rows = self.of(metric)
         return float(metric.formula(rows.sum(0), len(rows)))
 
     def values(self, metric: Metric) -> Array:

@@ -8,9 +8,11 @@ p-values. Reads no text.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
+from dwindle.metrics.outputs import same_items
 from dwindle.metrics.score import Array, Metric, Score, Statistics
 
 RESAMPLES, SEED = 1000, 1
@@ -19,26 +21,26 @@ _CELLS = 4_000_000  # of the matrix of counts held at a time: 32 MB
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of two systems. ``low`` and ``high`` bound the difference (95 %).
+    """One metric of a system, its score with its interval, next to the value of the base.
 
-    ``wins`` is the share of bootstrap resamples in which the other system has the higher value (Koehn, 2004:
-    the confidence the paper prints). The p-values are two-sided; ``holm_*`` are them corrected across
-    systems.
+    ``low`` and ``high`` bound the difference (95 %). ``wins`` is the share of bootstrap resamples in which
+    the system has the higher value (Koehn, 2004: the confidence the paper prints). The p-values are
+    two-sided; ``holm_`` marks them after the correction across systems.
     """
 
-    metric: str
+    score: Score
     base: float
-    value: float
     low: float
     high: float
     wins: float
     p_bootstrap: float
     p_randomisation: float
-    signature: str
+    holm_bootstrap: float
+    holm_randomisation: float
 
     @property
     def difference(self) -> float:
-        return self.value - self.base
+        return self.score.value - self.base
 
 
 def intervals(
@@ -47,49 +49,57 @@ def intervals(
     """Scores with 95 % confidence intervals, one set of resamples for all metrics."""
     _check(resamples, seed)
     values = _resampled_values(statistics, metrics, resamples, seed)
-    scores = []
-    for metric, resampled in zip(metrics, values, strict=True):
-        low, high = _interval(resampled)
-        signature = f"{metric.signature}|seed:{seed}|bs:{resamples}"
-        scores.append(Score(metric.name, statistics.value(metric), signature, low, high))
-    return scores
+    return [
+        _score(statistics, metric, resampled, f"seed:{seed}|bs:{resamples}")
+        for metric, resampled in zip(metrics, values, strict=True)
+    ]
 
 
 def compare(
     base: Statistics,
-    other: Statistics,
+    others: Sequence[Statistics],
     metrics: Sequence[Metric],
     resamples: int = RESAMPLES,
     seed: int = SEED,
-) -> list[Comparison]:
-    """Test each metric's difference between two systems on the same items."""
+) -> list[list[Comparison]]:
+    """Test each metric's difference between the base and each other system: one list a system."""
     _check(resamples, seed)
-    if [i.id for i in base.system.items] != [i.id for i in other.system.items]:
-        raise ValueError(
-            f"{base.system.name} and {other.system.name} have different ids: compare the same items"
-        )
+    for other in others:
+        same_items(base.system, other.system)
+    tests = [_paired(base, other, metrics, resamples, seed) for other in others]
+    for column in zip(*tests, strict=True):  # one metric in all systems
+        for name in ("bootstrap", "randomisation"):
+            corrected = holm([getattr(test, f"p_{name}") for test in column])
+            for test, p in zip(column, corrected, strict=True):
+                setattr(test, f"holm_{name}", p)
+    return [[Comparison(**vars(test)) for test in row] for row in tests]
+
+
+def _paired(
+    base: Statistics, other: Statistics, metrics: Sequence[Metric], resamples: int, seed: int
+) -> list[SimpleNamespace]:
+    """The tests of one system, before the correction."""
     ours = _resampled_values(base, metrics, resamples, seed)
     theirs = _resampled_values(other, metrics, resamples, seed)
     shuffled = _shuffled_differences(base, other, metrics, resamples, seed)
-    comparisons = []
+    tests = []
     for metric, a, b, chance in zip(metrics, ours, theirs, shuffled, strict=True):
-        one, two = base.value(metric), other.value(metric)
+        score = _score(other, metric, b, f"seed:{seed}|bs:{resamples}|ar:{resamples}")
+        value = base.value(metric)
         low, high = _interval(b - a)
         spread = np.abs(b - a)
-        comparisons.append(
-            Comparison(
-                metric=metric.name,
-                base=one,
-                value=two,
+        tests.append(
+            SimpleNamespace(
+                score=score,
+                base=value,
                 low=low,
                 high=high,
                 wins=float(np.mean(b > a)),
-                p_bootstrap=_p_value(spread - spread.mean(), two - one),
-                p_randomisation=_p_value(chance, two - one),
-                signature=f"{metric.signature}|seed:{seed}|bs:{resamples}|ar:{resamples}",
+                p_bootstrap=_p_value(spread - spread.mean(), score.value - value),
+                p_randomisation=_p_value(chance, score.value - value),
             )
         )
-    return comparisons
+    return tests
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -100,6 +110,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         corrected[i] = largest
     return corrected
+
+
+def _score(statistics: Statistics, metric: Metric, resampled: Array, how: str) -> Score:
+    low, high = _interval(resampled)
+    return Score(metric.name, statistics.value(metric), f"{metric.signature}|{how}", low, high)
 
 
 def _check(resamples: int, seed: int) -> None:
