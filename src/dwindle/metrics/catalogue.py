@@ -33,7 +33,7 @@ FAMILIES = {
     "rouge": Family(
         rouge.metrics,
         rouge.NAMES,
-        "recall, porter, rouge-score",
+        "script, recall, porter, rouge-score",
         "ROUGE-1.5.5 F1; limited-length recall; variants",
     ),
     "bleu": Family(bleu.metrics, ("bleu",), "none, moses-LANG, +compound, ...", "sacrebleu; tokenised BLEU"),
