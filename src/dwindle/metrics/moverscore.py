@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,16 @@ class Encoder:
         except ModuleNotFoundError as error:
             raise ValueError(f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'") from None
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(
+                f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder"
+            ) from None
         if not self._tokenizer.is_fast:
             raise ValueError(f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder")
-        self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
         positions = getattr(self._model.config, "max_position_embeddings", None) or 512
         self._limit = min(self._tokenizer.model_max_length, positions)
 
@@ -174,7 +181,10 @@ def metrics(option: str = "") -> list[Metric]:
         f"encoder:{option}|layers:last{_LAYERS},min+mean+max|idf:own|pieces:first|cost:squared|refs:best"
     )
     details += f"|POT:{_version('POT')}|transformers:{_version('transformers')}|version:{__version__}"
-    return [Metric(f"{name}:{option}", Mover(option), (i,), mean, details) for i, name in enumerate(NAMES)]
+    return [
+        Metric(f"{name}:{Path(option).name}", Mover(option), (i,), mean, details)
+        for i, name in enumerate(NAMES)
+    ]
 
 
 def _version(package: str) -> str:
