@@ -88,9 +88,10 @@ def test_what_a_metric_needs_is_said_in_one_sentence():
     for name, sentence in cases.items():
         with pytest.raises(ValueError, match=sentence):
             score(bare, catalogue.find([name]))
-    empty = Outputs("bare.jsonl", (Item("1", "a b", ("  ",), line=7),))
-    with pytest.raises(ValueError, match="has an empty reference"):
-        score(empty, catalogue.find(["rouge"]))
+    for references in (("  ",), ("a", "")):
+        empty = Outputs("bare.jsonl", (Item("1", "a b", references, line=7),))
+        with pytest.raises(ValueError, match="has an empty reference"):
+            score(empty, catalogue.find(["rouge"]))
 
 
 def test_a_statistic_that_is_not_a_number_is_refused():

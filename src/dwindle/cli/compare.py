@@ -72,7 +72,7 @@ def _record(comparison: "Comparison") -> dict[str, Any]:
 
 def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:
     record = {"file": statistics.system.name, "items": len(statistics.system), "scores": scores}
-    typer.echo(json.dumps(record, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(record, allow_nan=False))
 
 
 def _print(base: str, others: list[str], compared: "list[list[Comparison]]") -> None:

@@ -52,7 +52,7 @@ def score(
     if as_json:
         for name, items, scores in scored:
             record = {"file": name, "items": items, "scores": [scoring.record(s) for s in scores]}
-            typer.echo(json.dumps(record, ensure_ascii=False, allow_nan=False))
+            typer.echo(json.dumps(record, allow_nan=False))
     else:
         _print(scored)
 

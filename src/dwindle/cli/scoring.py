@@ -141,5 +141,6 @@ def _bar(name: str, items: int, metrics: "list[Metric]") -> Iterator[Callable[[i
     passes += any(isinstance(r, ItemReduction) for r in reductions)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
+        # MoverScore counts pairs, so with several references it runs past this total.
         task = progress.add_task(name, total=items * passes)
         yield lambda done: progress.advance(task, done)

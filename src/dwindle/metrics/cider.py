@@ -16,7 +16,7 @@ import numpy as np
 
 from dwindle import __version__
 from dwindle.metrics.outputs import Outputs
-from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.words import words
 
 _ORDER = 4
@@ -127,10 +127,12 @@ class Cider:
     unicode_words: bool = False
     needs: frozenset[str] = frozenset({"references"})
 
-    def rows(self, system: Outputs) -> Array:
+    def rows(self, system: Outputs, progress: Progress) -> Array:
         documents = [item.references for item in system.items]
         scorer = CiderScorer(documents, self.plain, self.unicode_words)
-        return scorer.rewards([item.hypothesis for item in system.items], documents)[:, None]
+        rewards = scorer.rewards([item.hypothesis for item in system.items], documents)
+        progress(len(system))
+        return rewards[:, None]
 
 
 def metrics(option: str = "", name: str = "cider") -> list[Metric]:
