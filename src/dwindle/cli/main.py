@@ -5,7 +5,7 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import certify, demo, families, rules
+from dwindle.cli import audit, certify, compare, demo, families, rules, score
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -19,6 +19,9 @@ app.command("rules")(rules.rules)
 app.command("certify")(certify.certify)
 app.command("demo")(demo.demo)
 app.command("families")(families.families)
+app.command("score")(score.score)
+app.command("compare")(compare.compare)
+app.command("audit")(audit.audit)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,31 @@
+"""``dwindle audit``: what the paper prints, and what follows from its own figures."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dwindle.cli import scoring
+from dwindle.metrics import audit as paper
+
+
+def audit(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Recompute the paper's printed figures from other figures that it prints."""
+    findings = paper.audit()
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("figure", "printed", "recomputed"):
+        table.add_column(column, no_wrap=column != "figure")
+    for finding in findings:
+        colour = "green" if finding.agrees else "red"
+        table.add_row(
+            f"{escape(finding.about)}\n[dim]  {escape(finding.where)}: {escape(finding.how)}",
+            escape(finding.printed),
+            f"[{colour}]{escape(finding.recomputed)}",
+        )
+    scoring.console().print(table)

@@ -1,0 +1,112 @@
+"""BLEU: the statistics of `sacrebleu`, on its own tokens or on Moses tokens as in the translation papers.
+
+Papineni et al. (2002), smoothed as sacrebleu does ("exp"). Newlines inside a text count as spaces.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dwindle import __version__
+from dwindle.metrics.outputs import Item
+from dwindle.metrics.score import Array, Metric
+
+_ORDER = 4
+_COMPOUND = re.compile(r"(\S)-(\S)")
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """Row of ten counts: length of output and of the closest reference, matched 1..4-grams, 1..4-grams.
+
+    ``moses``: tokenise for this language as Moses does (with its aggressive hyphens), then let sacrebleu only
+    split at spaces; the empty string leaves tokenising to sacrebleu's ``tokens``. ``compound``: part
+    compounds at hyphens (rich-text -> rich ##AT##-##AT## text), as the papers since Vaswani et al. (2017) do.
+    """
+
+    tokens: str = "13a"
+    moses: str = ""
+    compound: bool = False
+    needs: frozenset[str] = frozenset({"references"})
+
+    def row(self, item: Item) -> list[float]:
+        references = [self._prepare(reference) for reference in item.references]
+        score = _sacrebleu(self.tokens).sentence_score(self._prepare(item.hypothesis), references)
+        return [score.sys_len, score.ref_len, *score.counts, *score.totals]
+
+    def _prepare(self, text: str) -> str:
+        text = text.replace("\n", " ")
+        if self.moses:
+            text = _moses(self.moses).tokenize(text, aggressive_dash_splits=True, return_str=True, escape=True)
+        if self.compound:
+            text = _COMPOUND.sub(r"\1 ##AT##-##AT## \2", text)
+        return text
+
+
+def bleu(sums: Array, items: int) -> Array:
+    """BLEU (...) of summed statistics (..., 10), for all resamples at once."""
+    own, reference = sums[..., 0], sums[..., 1]
+    matched, total = sums[..., 2 : 2 + _ORDER], sums[..., 2 + _ORDER :]
+    # Each order without a match counts as half of one match, the next such order as a quarter, and so on.
+    zeros = np.cumsum((matched == 0) & (total > 0), axis=-1)
+    smoothed = np.where(matched > 0, matched, 0.5**zeros)
+    possible = (total > 0).all(-1) & (matched > 0).any(-1)
+    logs = np.log(np.divide(smoothed, total, out=np.ones_like(smoothed), where=total > 0)).mean(-1)
+    brevity = np.minimum(1 - np.divide(reference, own, out=np.ones_like(own), where=own > 0), 0)
+    return np.where(possible, 100 * np.exp(brevity + logs), 0.0)
+
+
+def metrics(option: str = "") -> list[Metric]:
+    """``""`` is sacrebleu with its tokens 13a; ``none`` splits at spaces; ``moses``, ``moses-de`` tokenises
+    as Moses does for that language (English unless said); ``+compound`` parts compounds; else a tokenizer of
+    sacrebleu."""
+    tokens, *more = option.split("+")
+    if more not in ([], ["compound"]):
+        raise ValueError(f"bleu has no option {option!r}: only +compound can be added, as in bleu:moses-de+compound")
+    language = ""
+    if tokens == "moses" or tokens.startswith("moses-"):
+        language, sacre = tokens.removeprefix("moses").removeprefix("-") or "en", "none"
+    else:
+        sacre = tokens or "13a"
+    reduction = Bleu(sacre, language, bool(more))
+    details = f"case:mixed|eff:no|tok:{sacre}|smooth:exp" + (f"|moses:{language}-a" if language else "")
+    details += ("|compound:split" if more else "") + f"|sacrebleu:{_version()}|version:{__version__}"
+    _sacrebleu(sacre)
+    name = f"bleu:{option}" if option else "bleu"
+    return [Metric(name, reduction, tuple(range(2 + 2 * _ORDER)), bleu, details)]
+
+
+@cache
+def _sacrebleu(tokens: str) -> Any:
+    """The scorer; ``effective_order`` only keeps it from warning, for its counts are used and not its
+    score."""
+    _version()
+    from sacrebleu.metrics.bleu import BLEU
+
+    if tokens not in BLEU.TOKENIZERS:
+        raise ValueError(f"sacrebleu has no tokenizer {tokens!r}: choose one of {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        return BLEU(tokenize=tokens, effective_order=True, force=True)
+    except (ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"sacrebleu's tokenizer {tokens!r} cannot be used here: {reason}") from None
+
+
+def _version() -> str:
+    try:
+        import sacrebleu
+    except ModuleNotFoundError:
+        raise ValueError("BLEU needs sacrebleu: type pip install 'dwindle[metrics]'") from None
+    return str(sacrebleu.__version__)
+
+
+@cache
+def _moses(language: str) -> Any:
+    try:
+        from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise ValueError("bleu:moses needs sacremoses: type pip install 'dwindle[metrics]'") from None
+    return MosesTokenizer(lang=language)

@@ -1,0 +1,149 @@
+"""CIDEr and CIDEr-D (Vedantam et al., 2015), for scoring and as a training reward.
+
+What captioning papers print as CIDEr is the output of the COCO tool, which computes CIDEr-D: tf-idf cosine of
+1- to 4-grams, hypothesis counts clipped to the reference's, times a Gaussian of the difference in length.
+Here ``cider`` and ``cider-d`` both are that, and ``cider:plain`` is the first formula of the article, without
+clip and Gaussian. Scale: 0 to 10, as the tool (papers multiply by 100). A text is parted at spaces, as the
+tool does after its tokenizer.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dwindle import __version__
+from dwindle.metrics.outputs import Outputs
+from dwindle.metrics.score import Array, Metric, Progress, mean
+from dwindle.metrics.words import words
+
+_ORDER = 4
+_SIGMA = 6.0
+_WORD_BITS = 32
+
+
+def _grams(ids: Sequence[int]) -> list[Counter[int]]:
+    """The counts of 1-, 2-, 3- and 4-grams. An n-gram is one integer, 32 bits a word: far quicker than a
+    tuple."""
+    grams = list(ids)
+    counts = [Counter(grams)]
+    for n in range(1, _ORDER):
+        grams = [gram << _WORD_BITS | word for gram, word in zip(grams, ids[n:], strict=False)]
+        counts.append(Counter(grams))
+    return counts
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """tf-idf weights of a text, one dictionary an order, their norms, and its length in bigrams, as the
+    tool."""
+
+    weights: list[dict[int, float]]
+    norms: list[float]
+    length: int
+
+
+class CiderScorer:
+    """Rewards against references, with document frequencies counted once.
+
+    ``documents``: the references of each image (or item) of the corpus that gives the document frequencies; a
+    document frequency is the number of images with the n-gram in a reference. Vectors of references are kept.
+    """
+
+    def __init__(self, documents: Iterable[Sequence[str]], plain: bool = False, unicode_words: bool = False) -> None:
+        self._plain = plain
+        self._tokens = words if unicode_words else str.split
+        self._numbers: dict[str, int] = {}
+        frequencies: list[Counter[int]] = [Counter() for _ in range(_ORDER)]
+        count = 0
+        for references in documents:
+            texts = [_grams(self._ids(text)) for text in references]
+            for order, frequency in enumerate(frequencies):
+                frequency.update({gram for text in texts for gram in text[order]})
+            count += 1
+        if not count:
+            raise ValueError("CIDEr needs documents to count frequencies in: give at least one list of references")
+        self._unseen = math.log(count)
+        self._idf = [{gram: self._unseen - math.log(n) for gram, n in f.items()} for f in frequencies]
+        self._references: dict[str, _Vectors] = {}
+
+    def reward(self, hypothesis: str, references: Sequence[str]) -> float:
+        """CIDEr-D (or plain CIDEr) of one hypothesis, in 0..10; 0 without references."""
+        own = self._vectors(hypothesis)
+        total = sum(self._similarity(own, self._reference(text)) for text in references)
+        return 10 * total / _ORDER / len(references) if references else 0.0
+
+    def rewards(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
+        """The rewards (B,) of B hypotheses."""
+        return np.array([self.reward(h, r) for h, r in zip(hypotheses, references, strict=True)])
+
+    def _ids(self, text: str) -> list[int]:
+        numbers = self._numbers
+        return [numbers.setdefault(word, len(numbers)) for word in self._tokens(text)]
+
+    def _reference(self, text: str) -> _Vectors:
+        vectors = self._references.get(text)
+        if vectors is None:
+            vectors = self._references[text] = self._vectors(text)
+        return vectors
+
+    def _vectors(self, text: str) -> _Vectors:
+        unseen, ids = self._unseen, self._ids(text)
+        weights = [
+            {gram: n * idf.get(gram, unseen) for gram, n in grams.items()}
+            for idf, grams in zip(self._idf, _grams(ids), strict=True)
+        ]
+        norms = [math.sqrt(sum([w * w for w in vector.values()])) for vector in weights]
+        return _Vectors(weights, norms, max(len(ids) - 1, 0))
+
+    def _similarity(self, own: _Vectors, other: _Vectors) -> float:
+        """The sum over orders of the (clipped, penalised) cosines."""
+        total = 0.0
+        for mine, theirs, a, b in zip(own.weights, other.weights, own.norms, other.norms, strict=True):
+            if a and b:
+                # In the order of one text, not of a set: a sum must not depend on how a set is laid out.
+                pairs = [(mine[gram], weight) for gram, weight in theirs.items() if gram in mine]
+                if self._plain:
+                    dot = sum([x * y for x, y in pairs])
+                else:
+                    dot = sum([min(x, y) * y for x, y in pairs])
+                total += dot / (a * b)
+        if not self._plain:
+            total *= math.exp(-((own.length - other.length) ** 2) / (2 * _SIGMA**2))
+        return total
+
+
+@dataclass(frozen=True)
+class Cider:
+    """One column: CIDEr of the item, with document frequencies from all references of the file."""
+
+    plain: bool = False
+    unicode_words: bool = False
+    needs: frozenset[str] = frozenset({"references"})
+
+    def rows(self, system: Outputs, progress: Progress) -> Array:
+        documents = [item.references for item in system.items]
+        scorer = CiderScorer(documents, self.plain, self.unicode_words)
+        rewards = scorer.rewards([item.hypothesis for item in system.items], documents)
+        progress(len(system))
+        return rewards[:, None]
+
+
+def metrics(option: str = "", name: str = "cider") -> list[Metric]:
+    """``""`` parts at spaces, ``words`` at Unicode words (for text that is not tokenised), ``plain`` is CIDEr
+    without clip and Gaussian; ``plain+words`` is both."""
+    chosen = set(option.split("+")) - {""}
+    if not chosen <= ({"words"} if name == "cider-d" else {"plain", "words"}):
+        raise ValueError(f"{name} has no option {option!r}: write cider, cider:words, cider:plain or cider:plain+words")
+    plain, unicode_words = "plain" in chosen, "words" in chosen
+    details = f"formula:{'cider' if plain else 'cider-d'}|sigma:{'none' if plain else '6'}|df:references"
+    details += f"|tok:{'words' if unicode_words else 'spaces'}|version:{__version__}"
+    full = f"{name}:{option}" if option else name
+    return [Metric(full, Cider(plain, unicode_words), (0,), mean, details)]
+
+
+def metrics_d(option: str = "") -> list[Metric]:
+    """CIDEr-D under its own name."""
+    return metrics(option, "cider-d")

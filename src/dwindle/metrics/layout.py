@@ -1,0 +1,52 @@
+"""Layout: the first three sentences of a source, as a system (LEAD-3) and as a measure of bias towards them.
+
+Layout bias is the ROUGE F1 between an output and the first three sentences of its source. ROUGE-1 and ROUGE-2
+F1 are the same both ways; the union LCS of ROUGE-L is not, so both directions are given (the paper prints
+36.28 in Table 1 and 36.19 in Table 6 for the same pairs of texts). Lower is less biased.
+"""
+
+from dataclasses import dataclass, replace
+
+from dwindle import __version__
+from dwindle.metrics.outputs import Item, Outputs
+from dwindle.metrics.rouge import measures, pair_hits, text
+from dwindle.metrics.score import Metric, mean
+from dwindle.metrics.words import sentences
+
+LEAD = 3
+
+
+def lead(source: str) -> str:
+    """The first three sentences; newlines part sentences."""
+    return "\n".join(sentences(source)[:LEAD])
+
+
+def lead3(system: Outputs) -> Outputs:
+    """LEAD-3 as a system: the same items with the lead of their sources as hypotheses."""
+    for item in system.items:
+        if item.source is None:
+            raise ValueError(f"LEAD-3 needs sources, but {system.where(item)} has none: add them")
+    items = tuple(replace(item, hypothesis=lead(item.source or "")) for item in system.items)
+    return Outputs(f"LEAD-3 of {system.name}", items, system.folder)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """F1 of ROUGE-1, ROUGE-2, ROUGE-L with the lead as reference, then ROUGE-L with the output as
+    reference."""
+
+    needs: frozenset[str] = frozenset({"source"})
+
+    def row(self, item: Item) -> list[float]:
+        output, first = text(item.hypothesis), text(lead(item.source or ""))
+        pairs = [*pair_hits(first, output), pair_hits(output, first)[2]]
+        return [100 * measures([pair], True)[2] for pair in pairs]
+
+
+def metrics(option: str = "") -> list[Metric]:
+    """``layout1``, ``layout2``, ``layoutL`` and ``layoutL-reverse``."""
+    if option:
+        raise ValueError(f"layout has no option {option!r}: write layout")
+    names = ("layout1", "layout2", "layoutL", "layoutL-reverse")
+    details = f"lead:{LEAD}|measure:f1|tok:rouge-1.5.5|stem:porter+wordnet2.0|version:{__version__}"
+    return [Metric(name, Layout(), (i,), mean, details) for i, name in enumerate(names)]

@@ -1,0 +1,47 @@
+"""Length: words and sentences of an output, and how many words it has for each word of the references."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dwindle import __version__
+from dwindle.metrics.outputs import Item
+from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.words import sentences, words
+
+
+@dataclass(frozen=True)
+class Length:
+    """Words, sentences, and the mean number of words of the references (0 without)."""
+
+    needs: frozenset[str] = frozenset()
+
+    def row(self, item: Item) -> list[float]:
+        reference = sum(len(words(r)) for r in item.references) / max(len(item.references), 1)
+        return [len(words(item.hypothesis)), len(sentences(item.hypothesis)), reference]
+
+
+@dataclass(frozen=True)
+class LengthRatio(Length):
+    """The same row, for a metric that cannot do without references."""
+
+    needs: frozenset[str] = frozenset({"references"})
+
+
+def _ratio(sums: Array, items: int) -> Array:
+    own, reference = sums[..., 0], sums[..., 1]
+    return np.divide(own, reference, out=np.zeros_like(own), where=reference > 0)
+
+
+def metrics(option: str = "") -> list[Metric]:
+    """``length`` in words and ``sentences``, means over outputs; ``length:ratio`` to the references'
+    words."""
+    if option not in ("", "ratio"):
+        raise ValueError(f"length has no option {option!r}: write length or length:ratio")
+    details = f"tok:words|version:{__version__}"
+    if option:
+        return [Metric("length:ratio", LengthRatio(), (0, 2), _ratio, details)]
+    return [
+        Metric("length", Length(), (0,), mean, details),
+        Metric("sentences", Length(), (1,), mean, details),
+    ]

@@ -1,0 +1,184 @@
+"""MoverScore (Zhao et al., 2019): one minus the cost of moving the words of an output onto those of a
+reference.
+
+As the authors' first tool (the one of the article): a word is its first piece, without punctuation; its
+vector is the minimum, mean and maximum of the encoder's last five layers, each layer scaled to length 1; an
+n-gram is the idf-weighted mean of its words; cost is the squared Euclidean distance of n-grams scaled to
+length 1; mass is idf. Times 100, as the paper prints. The best of several references counts. Encoder: any
+name or path that `transformers` loads. Heavy libraries are imported when the first score is asked for.
+"""
+
+import math
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dwindle import __version__
+from dwindle.metrics.outputs import Outputs
+from dwindle.metrics.score import Array, Metric, Progress, mean
+
+NAMES = ("mover1", "mover2")
+_LAYERS, _BATCH = 5, 32
+
+
+@dataclass(frozen=True)
+class Mover:
+    """Row: MoverScore with 1-grams, then with 2-grams."""
+
+    encoder: str
+    needs: frozenset[str] = frozenset({"references"})
+
+    def rows(self, system: Outputs, progress: Progress) -> Array:
+        encoder = Encoder(self.encoder)
+        pairs = [
+            (i, item.hypothesis, reference)
+            for i, item in enumerate(system.items)
+            if item.hypothesis.strip()
+            for reference in item.references
+        ]
+        rows = np.full((len(system), 2), -np.inf)
+        if pairs:
+            index, texts = [i for i, _, _ in pairs], [(h, r) for _, h, r in pairs]
+            np.maximum.at(rows, index, encoder.scores(texts, progress))
+        return np.where(np.isneginf(rows), 0.0, rows)  # an empty hypothesis scores 0
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A tokenised text: ids of all pieces, and which of them stand for a word."""
+
+    ids: list[int]
+    kept: list[int]
+
+
+class Encoder:
+    """A `transformers` encoder with its tokenizer."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            import ot  # type: ignore[import-untyped]  # noqa: F401
+            import torch
+            from transformers import AutoModel, AutoTokenizer
+            from transformers.utils import logging
+        except ModuleNotFoundError as error:
+            raise ValueError(f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'") from None
+        self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading: the verbs have their own
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder") from None
+        finally:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        if not self._tokenizer.is_fast:
+            raise ValueError(f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder")
+        positions = getattr(self._model.config, "max_position_embeddings", None) or 512
+        self._limit = min(self._tokenizer.model_max_length, positions)
+
+    def scores(self, pairs: Sequence[tuple[str, str]], progress: Progress) -> Array:
+        """Scores (P, 2) of pairs of hypothesis and reference; idf is counted in each side's distinct
+        texts."""
+        sides = [[h for h, _ in pairs], [r for _, r in pairs]]
+        pieces = [self._pieces(texts) for texts in sides]
+        idfs = [_idf(side) for side in pieces]
+        scores = np.zeros((len(pairs), 2))
+        # Pairs of like length share a batch, so that little is padded.
+        order = sorted(range(len(pairs)), key=lambda i: -max(len(side[i].ids) for side in pieces))
+        for start in range(0, len(order), _BATCH):
+            batch = order[start : start + _BATCH]
+            vectors = [self._vectors([side[i] for i in batch]) for side in pieces]
+            for row, i in enumerate(batch):
+                sides_of_pair = [
+                    (vectors[s][row], np.array([idfs[s][pieces[s][i].ids[k]] for k in pieces[s][i].kept]))
+                    for s in (0, 1)
+                ]
+                scores[i] = [100 * _similarity(sides_of_pair, n) for n in (1, 2)]
+            progress(len(batch))
+        return scores
+
+    def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
+        encoded = self._tokenizer(
+            list(texts), truncation=True, max_length=self._limit, return_offsets_mapping=True, verbose=False
+        )
+        result = []
+        for i, text in enumerate(texts):
+            ids, words, offsets = encoded["input_ids"][i], encoded.word_ids(i), encoded["offset_mapping"][i]
+            kept = [
+                k
+                for k, word in enumerate(words)
+                # Pieces of no word are the tokenizer's own marks: they weigh nothing, but open and close
+                # 2-grams.
+                if word is None
+                or ((k == 0 or words[k - 1] != word) and text[slice(*offsets[k])].strip() not in string.punctuation)
+            ]
+            result.append(Pieces(ids, kept))
+        return result
+
+    def _vectors(self, batch: Sequence[Pieces]) -> list[Array]:
+        """For each text, the vectors (kept, 3 H) of its words."""
+        import torch
+
+        width = max(len(pieces.ids) for pieces in batch)
+        pad = self._tokenizer.pad_token_id or 0
+        ids = torch.tensor([p.ids + [pad] * (width - len(p.ids)) for p in batch], device=self._device)
+        mask = torch.tensor([[1] * len(p.ids) + [0] * (width - len(p.ids)) for p in batch], device=self._device)
+        with torch.inference_mode():
+            hidden = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+            # hidden_states starts with the embeddings, which are no layer.
+            layers = torch.stack(hidden[1:][-_LAYERS:]).double()  # (layers, B, T, H)
+            layers = layers / layers.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+            joined = torch.cat([layers.amin(0), layers.mean(0), layers.amax(0)], -1).cpu().numpy()
+        return [joined[i, p.kept] for i, p in enumerate(batch)]
+
+
+def _idf(texts: Sequence[Pieces]) -> dict[int, float]:
+    """log((N + 1) / (df + 1)) of every piece, from N distinct texts."""
+    documents = {tuple(text.ids) for text in texts}
+    frequencies = Counter(piece for document in documents for piece in set(document))
+    return {piece: math.log((len(documents) + 1) / (df + 1)) for piece, df in frequencies.items()}
+
+
+def _similarity(sides: Sequence[tuple[Array, Array]], n: int) -> float:
+    """One minus the transport cost between the n-grams of both sides."""
+    import ot
+
+    (one, a), (two, b) = (_grams(vectors, idf, n) for vectors, idf in sides)
+    costs = np.clip(2 - 2 * one @ two.T, 0, None)
+    return 1 - float(ot.emd2(a, b, costs))
+
+
+def _grams(vectors: Array, idf: Array, n: int) -> tuple[Array, Array]:
+    """Unit vectors (G, D) of n-grams and their mass (G,), which sums to 1; a text shorter than n is one
+    n-gram."""
+    n = min(n, len(vectors))
+    windows = np.lib.stride_tricks.sliding_window_view(np.arange(len(vectors)), n)
+    mass = idf[windows].sum(1)
+    weights = np.where(mass[:, None] > 0, idf[windows] / np.maximum(mass, 1e-12)[:, None], 1 / n)
+    means = (weights[..., None] * vectors[windows]).sum(1)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+    # With one text, every idf is 0: then every n-gram weighs the same.
+    return means, mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1 / len(mass))
+
+
+def metrics(option: str = "") -> list[Metric]:
+    """``mover1`` and ``mover2``; the option names the encoder."""
+    if not option:
+        raise ValueError("MoverScore needs an encoder: name one as mover:ENCODER, a model's name or its folder")
+    details = f"encoder:{option}|layers:last{_LAYERS},min+mean+max|idf:own|pieces:first|cost:squared|refs:best"
+    details += f"|POT:{_version('POT')}|transformers:{_version('transformers')}|version:{__version__}"
+    return [Metric(f"{name}:{Path(option).name}", Mover(option), (i,), mean, details) for i, name in enumerate(NAMES)]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise ValueError(f"MoverScore needs {package}: type pip install 'dwindle[mover]'") from None

@@ -1,0 +1,191 @@
+"""What a system wrote: the items of an ``outputs.jsonl`` or of line-aligned text files, read strictly.
+
+An item has an id, a hypothesis, and what it is measured against: references, a source, or both. A newline
+inside a text parts sentences. Nothing is repaired or skipped: a bad line is named by file and number.
+Knows nothing of metrics.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+_KNOWN = {"id", "source", "reference", "references", "hypothesis"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output. ``line`` is where it stands in its file; ``extra`` holds the keys this project does not
+    use."""
+
+    id: str
+    hypothesis: str
+    references: tuple[str, ...] = ()
+    source: str | None = None
+    line: int = 0
+    extra: dict[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The items of one system, in the order of their ids, so that the order of lines changes no result."""
+
+    name: str
+    items: tuple[Item, ...]
+    folder: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def where(self, item: Item) -> str:
+        return f"{self.name}, line {item.line}" if item.line else f"{self.name}, item {item.id!r}"
+
+    @property
+    def empty(self) -> tuple[Item, ...]:
+        """The items whose hypothesis has no visible character. They score 0 and are reported, never
+        dropped."""
+        return tuple(item for item in self.items if not item.hypothesis.strip())
+
+
+def outputs(name: str, items: Iterable[Item], folder: Path | None = None) -> Outputs:
+    """Items of one system, sorted by id (shorter ids first, so that 9 comes before 10); ids must differ."""
+    ordered = sorted(items, key=lambda item: (len(item.id), item.id))
+    for one, two in pairwise(ordered):
+        if one.id == two.id:
+            raise ValueError(f"{name}, lines {one.line} and {two.line} have the same id {one.id!r}: ids must differ")
+    if not ordered:
+        raise ValueError(f"{name} has no items: write one JSON object a line")
+    return Outputs(name, tuple(ordered), folder)
+
+
+def read(path: str | Path) -> Outputs:
+    """Read an ``outputs.jsonl``."""
+    path = Path(path)
+    items = (_item(line, f"{path}, line {number}", number) for number, line in _lines(path))
+    return outputs(str(path), items, path.parent)
+
+
+def read_lines(hypotheses: Path, references: Sequence[Path] = (), sources: Path | None = None) -> Outputs:
+    """Read line-aligned text files; the id of an item is its line number."""
+    files = [hypotheses, *references, *([sources] if sources else [])]
+    columns = [[line for _, line in _lines(file)] for file in files]
+    for file, column in zip(files, columns, strict=True):
+        if len(column) != len(columns[0]):
+            raise ValueError(
+                f"{hypotheses} has {len(columns[0])} lines, {file} has {len(column)}: lines must correspond"
+            )
+    source = columns.pop() if sources else None
+    items = (
+        Item(str(i), hypothesis, tuple(refs), source[i - 1] if source else None, i)
+        for i, (hypothesis, *refs) in enumerate(zip(*columns, strict=True), 1)
+    )
+    return outputs(str(hypotheses), items, hypotheses.parent)
+
+
+def write(system: Outputs, path: str | Path) -> None:
+    """Write an ``outputs.jsonl``, with every extra key that was read."""
+    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        for item in system.items:
+            record: dict[str, Any] = {"id": item.id}
+            if item.source is not None:
+                record["source"] = item.source
+            if len(item.references) == 1:
+                record["reference"] = item.references[0]
+            elif item.references:
+                record["references"] = list(item.references)
+            record["hypothesis"] = item.hypothesis
+            file.write(json.dumps(record | item.extra, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def same_items(base: Outputs, other: Outputs) -> None:
+    """Two systems can be compared only on the same ids with the same references and sources."""
+    ours, theirs = {i.id: i for i in base.items}, {i.id: i for i in other.items}
+    for one, two, a, b in ((ours, theirs, base, other), (theirs, ours, other, base)):
+        missing = [id for id in one if id not in two]
+        if missing:
+            raise ValueError(
+                f"{b.name} lacks {len(missing)} ids that {a.name} has, such as {missing[0]!r}: "
+                "compare outputs for the same items"
+            )
+    for id, item in ours.items():
+        if item.references != theirs[id].references or item.source != theirs[id].source:
+            raise ValueError(
+                f"{base.name} and {other.name} have different references or sources for id {id!r}: "
+                "compare outputs for the same items"
+            )
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines, parted by a newline character and nothing else (not, say, by U+2028)."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}, line {number} is not UTF-8 ({error.reason}): save it as UTF-8") from None
+            yield number, text.removesuffix("\n").removesuffix("\r")
+
+
+def _item(text: str, where: str, number: int) -> Item:
+    record = _record(text, where)
+    if "id" not in record:
+        raise ValueError(f'{where} has no id: give every item its own "id"')
+    id = record["id"]
+    if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
+        raise ValueError(f"{where} has the id {id!r}: an id is a non-empty string or a whole number")
+    if "hypothesis" not in record:
+        raise ValueError(f'{where} has no "hypothesis": write an empty string if the system wrote nothing')
+    if "reference" in record and "references" in record:
+        raise ValueError(f'{where} has both "reference" and "references": keep one of them')
+    references = record["references"] if "references" in record else [record.get("reference")]
+    if not isinstance(references, list):
+        raise ValueError(f'{where}: "references" must be a list of strings; a single string is "reference"')
+    source = record.get("source")
+    return Item(
+        id=_text(str(id), "id", where),
+        hypothesis=_text(record["hypothesis"], "hypothesis", where),
+        references=tuple(_text(r, "reference", where) for r in references if r is not None or "references" in record),
+        source=None if source is None else _text(source, "source", where),
+        line=number,
+        extra={key: value for key, value in record.items() if key not in _KNOWN},
+    )
+
+
+def _record(text: str, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        what = "is empty" if not text.strip() else f"is not JSON ({error.msg} at character {error.pos + 1})"
+        raise ValueError(f"{where} {what}: write one JSON object a line") from None
+    except RecursionError:
+        raise ValueError(f"{where} is nested too deeply: write one flat JSON object a line") from None
+    except ValueError as error:
+        raise ValueError(f"{where} {error}") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{where} is JSON but not an object: write one JSON object a line")
+    return record
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"has the value {name}, which is no JSON: write a number, or null")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"has the key {twice!r} twice: keep one of them")
+    return record
+
+
+def _text(value: Any, what: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where}: the {what} is {type(value).__name__}, not a string: write it in quotes")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{where}: the {what} has half of a surrogate pair: write whole characters") from None
+    return value

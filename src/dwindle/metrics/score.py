@@ -1,0 +1,218 @@
+"""The three nouns of the room. A `Reduction` turns each item into a row of numbers, a `Metric` turns the sum
+of rows into a value, a `Score` is that value with its signature.
+
+Whatever comes after the rows (the corpus value, the value of one item, of half the items, of a thousand
+resamples) needs only their sums, so no text is read twice. Knows no particular metric.
+"""
+
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dwindle.metrics.outputs import Item, Outputs
+
+Array = npt.NDArray[np.float64]
+Formula = Callable[[Array, int], Array]
+Progress = Callable[[int], None]
+
+_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number that says how it was made. ``low`` and ``high`` bound its confidence interval, if there is
+    one."""
+
+    metric: str
+    value: float
+    signature: str
+    low: float | None = None
+    high: float | None = None
+
+
+class Reduction(Protocol):
+    """Item -> row of K statistics. Equal reductions are computed once, however many metrics share them."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which of ``references`` and ``source`` an item must have."""
+
+    def __hash__(self) -> int: ...
+
+
+@runtime_checkable
+class ItemReduction(Reduction, Protocol):
+    """A reduction that sees one item at a time, and so may run on several cores."""
+
+    def row(self, item: Item) -> Sequence[float]: ...
+
+
+class CorpusReduction(Reduction, Protocol):
+    """A reduction that must see all items at once (document frequencies, batches, a file beside the
+    outputs)."""
+
+    def rows(self, system: Outputs, progress: Progress) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A name, the columns it reads from its reduction's rows, and a formula on their sum over items.
+
+    ``formula(sums, items)``: sums (..., K) over that many items -> values (...).
+    """
+
+    name: str
+    reduction: ItemReduction | CorpusReduction
+    columns: tuple[int, ...]
+    formula: Formula
+    details: str
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}|{self.details}"
+
+
+def mean(sums: Array, items: int) -> Array:
+    """Macro average: the mean over items of a percentage. One column."""
+    return sums[..., 0] / items
+
+
+def percent(sums: Array, items: int) -> Array:
+    """Micro average: 100 times the sum of the first column over the sum of the second; 0 if there is
+    nothing."""
+    part, whole = sums[..., 0], sums[..., 1]
+    return 100 * np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+class Statistics:
+    """The rows of one system for every reduction that was asked for, items in the order of their ids."""
+
+    def __init__(self, system: Outputs, rows: dict[ItemReduction | CorpusReduction, Array]) -> None:
+        self.system = system
+        self._rows = rows
+
+    def of(self, metric: Metric) -> Array:
+        """The statistics (items, K) that ``metric`` reads."""
+        return self._rows[metric.reduction][:, list(metric.columns)]
+
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "Statistics":
+        """The statistics of the items marked in ``chosen`` (items,)."""
+        items = tuple(item for item, kept in zip(self.system.items, chosen, strict=True) if kept)
+        return Statistics(replace(self.system, items=items), {r: rows[chosen] for r, rows in self._rows.items()})
+
+    def value(self, metric: Metric) -> float:
+        """The corpus value."""
+        rows = self.of(metric)
+        return float(metric.formula(rows.sum(0), len(rows)))
+
+    def values(self, metric: Metric) -> Array:
+        """The value of each item alone."""
+        return metric.formula(self.of(metric), 1)
+
+    def score(self, metric: Metric) -> Score:
+        return Score(metric.name, self.value(metric), metric.signature)
+
+
+def reduce(
+    system: Outputs, metrics: Sequence[Metric], workers: int = 1, progress: Progress = lambda done: None
+) -> Statistics:
+    """Reduce every item once for each distinct reduction. The result does not depend on ``workers``.
+
+    ``progress`` is told how many items were just finished.
+    """
+    reductions = list(dict.fromkeys(metric.reduction for metric in metrics))
+    for metric in metrics:
+        _check_needs(system, metric)
+    single = [r for r in reductions if isinstance(r, ItemReduction)]
+    rows: dict[ItemReduction | CorpusReduction, Array] = {}
+    if single:
+        whole = np.array(_map(system.items, single, workers, progress), dtype=np.float64)
+        widths = [len(r.row(system.items[0])) for r in single]
+        rows.update(zip(single, np.split(whole, np.cumsum(widths)[:-1], axis=1), strict=True))
+    for reduction in reductions:
+        if not isinstance(reduction, ItemReduction):
+            rows[reduction] = reduction.rows(system, progress)
+    for metric in metrics:
+        _check_finite(system, metric, rows[metric.reduction])
+    return Statistics(system, rows)
+
+
+def score(system: Outputs, metrics: Sequence[Metric], workers: int = 1) -> list[Score]:
+    """The scores of one system, without confidence intervals (`significance.intervals` gives those)."""
+    statistics = reduce(system, metrics, workers)
+    return [statistics.score(metric) for metric in metrics]
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_needs(system: Outputs, metric: Metric) -> None:
+    for item in system.items:
+        if "source" in metric.reduction.needs and item.source is None:
+            raise ValueError(
+                f"{metric.name} needs sources, but {system.where(item)} has none: add them or leave {metric.name} out"
+            )
+        if "references" in metric.reduction.needs and not all(map(str.strip, item.references or [""])):
+            what = "an empty reference" if item.references else "no reference"
+            raise ValueError(
+                f"{metric.name} needs references, but {system.where(item)} has {what}: "
+                f"add it or leave {metric.name} out"
+            )
+
+
+def _check_finite(system: Outputs, metric: Metric, rows: Array) -> None:
+    bad = np.flatnonzero(~np.isfinite(rows).all(1))
+    if len(bad):
+        item = system.items[int(bad[0])]
+        raise ValueError(f"{metric.name} is not a number for {system.where(item)}: check its input")
+
+
+_shared: tuple[Sequence[Item], Sequence[ItemReduction]] = ((), ())
+
+
+def _map(
+    items: Sequence[Item], reductions: Sequence[ItemReduction], workers: int, progress: Progress
+) -> list[list[float]]:
+    """The rows of all items, side by side for all reductions, in the order of items."""
+    starts = range(0, len(items), _CHUNK)
+    rows: list[list[float]] = []
+    if workers <= 1 or len(starts) <= 2 * workers:
+        for start in starts:
+            rows.extend(_rows(items[start : start + _CHUNK], reductions))
+            progress(min(_CHUNK, len(items) - start))
+        return rows
+    # With fork the items are inherited, not copied. The children only count: they start no thread and no
+    # BLAS.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pool = context.Pool(workers, _share, (items, reductions))
+    with pool:
+        for part in pool.imap(_chunk, starts):
+            rows.extend(part)
+            progress(len(part))
+    return rows
+
+
+def _share(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> None:
+    """In a worker: keep what all its chunks are cut from."""
+    global _shared
+    _shared = (items, reductions)
+
+
+def _chunk(start: int) -> list[list[float]]:
+    items, reductions = _shared
+    return _rows(items[start : start + _CHUNK], reductions)
+
+
+def _rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
+    return [[number for reduction in reductions for number in reduction.row(item)] for item in items]

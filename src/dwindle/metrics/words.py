@@ -1,0 +1,29 @@
+"""Text to words: the two ways this room parts a text. Both are total: any string gives a list.
+
+``rouge_tokens`` is how ROUGE-1.5.5 sees a text: bytes, ASCII letters and digits only. ``words`` is for every
+other count of n-grams: Unicode words, case-folded, without punctuation.
+"""
+
+import re
+
+_ROUGE = re.compile(rb"[a-z0-9]+")
+_WORDS = re.compile(r"\w+")
+
+
+def rouge_tokens(text: str) -> list[bytes]:
+    """Maximal runs of ASCII letters and digits, lower-cased byte by byte.
+
+    The script puts spaces around hyphens, blanks every other byte, and keeps the tokens that start with a
+    letter or digit: what is left is exactly these runs.
+    """
+    return _ROUGE.findall(text.encode("utf-8", "surrogatepass").lower())
+
+
+def words(text: str) -> list[str]:
+    """Unicode letters, digits and underscores in a row, case-folded; punctuation and newlines part words."""
+    return _WORDS.findall(text.casefold())
+
+
+def sentences(text: str) -> list[str]:
+    """The parts between newlines that are not blank."""
+    return [part for part in text.split("\n") if part.strip()]
