@@ -105,10 +105,7 @@ class CiderScorer:
             if a and b:
                 # In the order of one text, not of a set: a sum must not depend on how a set is laid out.
                 pairs = [(mine[gram], weight) for gram, weight in theirs.items() if gram in mine]
-                if self._plain:
-                    dot = sum([x * y for x, y in pairs])
-                else:
-                    dot = sum([min(x, y) * y for x, y in pairs])
+                dot = sum([(x if self._plain else min(x, y)) * y for x, y in pairs])
                 total += dot / (a * b)
         if not self._plain:
             total *= math.exp(-((own.length - other.length) ** 2) / (2 * _SIGMA**2))

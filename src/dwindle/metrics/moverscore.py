@@ -69,7 +69,7 @@ class Encoder:
         except ModuleNotFoundError as error:
             raise ValueError(f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'") from None
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading: the verbs have their own
+        logging.disable_progress_bar()  # of loading: the verbs have their own
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
             self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
@@ -77,7 +77,7 @@ class Encoder:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ValueError(f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder") from None
         finally:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.enable_progress_bar()
         if not self._tokenizer.is_fast:
             raise ValueError(f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder")
         positions = getattr(self._model.config, "max_position_embeddings", None) or 512

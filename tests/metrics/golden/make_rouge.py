@@ -1,4 +1,4 @@
-# ruff: noqa: E501, SIM905
+# ruff: noqa: SIM905
 """Make rouge.json: our texts, scored by the original ROUGE-1.5.5.pl and by rouge-score.
 
     python tests/metrics/golden/make_rouge.py                 writes rouge.json beside this file
