@@ -2,6 +2,7 @@
 
 from dwindle.attach.handle import Handle, detach
 from dwindle.attach.handle import attach as attach
+from dwindle.attach.record import Record, record
 from dwindle.attach.saved import from_pretrained
 from dwindle.attention.certify import Certificate, certify
 from dwindle.attention.concave import BoxCox, Concave, Identity, Log, Power
@@ -24,11 +25,13 @@ __all__ = [
     "Log",
     "Plain",
     "Power",
+    "Record",
     "Rule",
     "attach",
     "attention",
     "certify",
     "detach",
     "from_pretrained",
+    "record",
     "rule",
 ]

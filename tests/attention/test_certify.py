@@ -42,9 +42,7 @@ def test_every_dynamic_setting_of_the_paper_breaks_its_theorem(name):
     assert example.later > example.first
 
 
-@pytest.mark.parametrize(
-    ("name", "steps"), [("paper:pg-dydim", 1), ("paper:bert-dydim", 1), ("paper:bart-dydim", 7)]
-)
+@pytest.mark.parametrize(("name", "steps"), [("paper:pg-dydim", 1), ("paper:bert-dydim", 1), ("paper:bart-dydim", 7)])
 def test_the_counterexample_is_the_shortest(name, steps):
     example = certify(name).counterexample
     assert len(example.past + example.then) == steps

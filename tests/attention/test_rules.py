@@ -277,9 +277,7 @@ def test_good_values_pass_the_check():
 
 def test_a_coverage_of_another_shape():
     _, coverage = Dim(Log())(attention(2, 3, 4, 5))
-    with pytest.raises(
-        ValueError, match=r"coverage has shape \(2, 3, 5\), but this attention needs \(3, 3, 5\)"
-    ):
+    with pytest.raises(ValueError, match=r"coverage has shape \(2, 3, 5\), but this attention needs \(3, 3, 5\)"):
         Dim(Log())(attention(3, 3, 1, 5), coverage)
 
 

@@ -69,9 +69,7 @@ class CoveredLayer:
         left = abs(tokens_to_remove)
         while left:
             if not self.steps:
-                raise ValueError(
-                    f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back"
-                )
+                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
             step = self.steps.pop()
             kept = max(step.rows - left, 0)
             self.coverage = step.replay(kept) if kept else step.before
@@ -128,7 +126,7 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
     shows here.
     """
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    layer = own.layers[layer_idx]
+    layer: Any = own.layers[layer_idx]
     # An encoder-decoder cache has stored this call's rows by now; a mixed one keeps cross-attention beside layer 0.
     length = layer.get_seq_length() if isinstance(cache, EncoderDecoderCache) else own.get_seq_length(0)
     if not isinstance(layer, CoveredLayer):
@@ -140,18 +138,19 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
             f"this cache holds {int(length) - rows} decoded tokens, but coverage has seen {int(layer.seen)} of them: "
             "start from an empty cache with the rule attached"
         )
-    return layer
+    found: CoveredLayer = layer
+    return found
 
 
 @functools.cache
-def _covered_class(plain: type) -> type:
+def _covered_class(plain: type[Any]) -> type[Any]:
     # _layer_type: the library would register the subclass in place of its parent.
     return type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
 
 
-def _rebuild(plain: type, state: dict[str, Any]) -> Any:
+def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:
     """A covered layer with the state of a plain one. (Assigning ``__class__`` fails: the layouts differ.)"""
-    cls = _covered_class(plain)
-    layer = cls.__new__(cls)
+    cls = _covered_class(plain)  # type: ignore[arg-type]
+    layer: Any = object.__new__(cls)
     layer.__dict__.update(state)
     return layer

@@ -56,15 +56,11 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
         return list(range(count))
     if isinstance(layers, int):
         if not 1 <= layers <= count:
-            raise ValueError(
-                f"layers={layers}, but this model has {count} cross-attention layers: pass 1 to {count}"
-            )
+            raise ValueError(f"layers={layers}, but this model has {count} cross-attention layers: pass 1 to {count}")
         return list(range(count - layers, count))
     chosen = sorted({i + count if i < 0 else i for i in layers})
     if not chosen or chosen[0] < 0 or chosen[-1] >= count:
-        raise ValueError(
-            f"layers={list(layers)}, but the cross-attention layers are numbered 0 to {count - 1}"
-        )
+        raise ValueError(f"layers={list(layers)}, but the cross-attention layers are numbered 0 to {count - 1}")
     return chosen
 
 
@@ -91,14 +87,10 @@ def _found(named: tuple[str, nn.Module]) -> Found | None:
 def _named(model: nn.Module, name: str) -> Found:
     known = dict(model.named_modules())
     if name not in known:
-        raise ValueError(
-            f"this model has no module {name!r}: print([n for n, _ in model.named_modules()]) lists them"
-        )
+        raise ValueError(f"this model has no module {name!r}: print([n for n, _ in model.named_modules()]) lists them")
     path = _path(known[name])
     if path is None:
-        raise ValueError(
-            f"{name} is a {type(known[name]).__name__}, which computes no attention weights itself"
-        )
+        raise ValueError(f"{name} is a {type(known[name]).__name__}, which computes no attention weights itself")
     return Found(name, known[name], path)
 
 

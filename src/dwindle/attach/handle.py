@@ -136,9 +136,7 @@ def attach(
     if modules is not None:
         settings["modules"] = modules
     model.config.dwindle = settings
-    model.register_buffer(
-        MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device)
-    )
+    model.register_buffer(MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device))
     return handle
 
 
@@ -146,9 +144,7 @@ def detach(model: PreTrainedModel) -> None:
     """Take the rule out of ``model``: the same objects, the same config, the same outputs as before."""
     handle = getattr(model, "_dwindle", None)
     if handle is None:
-        raise ValueError(
-            f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach"
-        )
+        raise ValueError(f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach")
     for one in handle.attached:
         one.module.config = one.original
         one.module.__dict__.pop("forward", None)
@@ -178,16 +174,12 @@ def _attach_one(found: Found, handle: Handle) -> Attached:
 
 
 def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
-    """The literal forms change the scale of a model that was not trained with them."""
-    known = getattr(model.config, "dwindle", None) or {}
-    literal = any(float(g.slope(torch.zeros(()))) != 1 for g in rule.functions) or (
-        rule.functions and not rule.renormalise
-    )
-    if literal and getattr(model.config, "name_or_path", "") and known.get("rule") != str(rule):
-        warnings.warn(
-            f"{model.config.name_or_path} was not trained with {rule}: fine-tune it, or attach 'training-free'",
-            stacklevel=3,
-        )
+    """A rule that does not keep the mass of a row shifts what a trained model is used to."""
+    name = getattr(model.config, "name_or_path", "")
+    trained = (getattr(model.config, "dwindle", None) or {}).get("rule") == str(rule)
+    plain = all(g.boxcox == (1, 1) for g in rule.functions)
+    if name and not (trained or plain or rule.renormalise):
+        warnings.warn(f"{name} was not trained with {rule}: fine-tune it, or attach 'training-free'", stacklevel=3)
 
 
 def _parameters(module: nn.Module) -> list[str]:
@@ -267,12 +259,8 @@ class _HandOver(_Hook):
         if handle.context.special is not None:
             return handle.context.special
         if handle.model.main_input_name == "input_ids":
-            raise ValueError(
-                "this rule protects the special tokens of the source: call the model with input_ids"
-            )
-        return torch.zeros(
-            batch, 0, dtype=torch.bool, device=handle.model.device
-        )  # speech and images have none
+            raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
+        return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
 
 
 def special_tokens(model: PreTrainedModel) -> set[int]:

@@ -93,9 +93,7 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
     if dwindle_call is None:
-        raise ValueError(
-            f"{type(module).__name__} was called without its hook: was its forward called directly?"
-        )
+        raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     call = dwindle_call
     protected = call.protected(key.shape[2])
     settings: dict[str, Any] = {
@@ -135,7 +133,7 @@ def _replay(
     query: Tensor, key: Tensor, value: Tensor, before: Coverage | None, settings: dict[str, Any], rows: int
 ) -> Coverage:
     """The coverage after the first ``rows`` rows of a call."""
-    first = {k: _first_rows(v, rows) if k in ("mask", "bias") else v for k, v in settings.items()}
+    first: dict[str, Any] = {k: _first_rows(v, rows) if k in ("mask", "bias") else v for k, v in settings.items()}
     return attention(query[:, :, :rows], key, value, coverage=before, **first)[1]
 
 

@@ -37,7 +37,7 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
             )
         auto_class = getattr(transformers, config.architectures[0])
     with _marker_expected():
-        model = auto_class.from_pretrained(name, **kwargs)
+        model: PreTrainedModel = auto_class.from_pretrained(name, **kwargs)
     if settings := getattr(model.config, "dwindle", None):
         attach(
             model,

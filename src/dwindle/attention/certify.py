@@ -123,10 +123,7 @@ def _flaw(g: Concave) -> str | None:
     rises = (gain[1:] > gain[:-1] * _GROWS).nonzero()
     if len(rises):
         i = int(rises[0])
-        return (
-            f"adding 0.1 gains {gain[i]:.6g} at coverage {x[i]:.4g} "
-            f"but {gain[i + 1]:.6g} at coverage {x[i + 1]:.4g}"
-        )
+        return f"adding 0.1 gains {gain[i]:.6g} at coverage {x[i]:.4g} but {gain[i + 1]:.6g} at coverage {x[i + 1]:.4g}"
     return None
 
 
@@ -139,9 +136,7 @@ def _set_function(rule: Rule, concave: Claim) -> Claim:
         return Claim(statement, False, True, "The coverage of a head counts the attention of the others.")
     if isinstance(rule, DyDim) and rule.g1 != rule.g2:
         one, other = (_effective(rule, a) for a in ((0.9, 0.1), (0.1, 0.9)))
-        return Claim(
-            statement, False, True, f"Order matters: 0.9, 0.1 sums to {one:.4f}; 0.1, 0.9 to {other:.4f}."
-        )
+        return Claim(statement, False, True, f"Order matters: 0.9, 0.1 sums to {one:.4f}; 0.1, 0.9 to {other:.4f}.")
     because = "The differences of Eq. 3 telescope to F(total), and F is concave in a sum."
     return Claim(statement, concave.holds, concave.proved, because)
 
@@ -217,9 +212,7 @@ def _search_rows(rule: Rule) -> CounterExample | None:
     """With renormalisation positions interact: look at two of them, over one step and then another."""
     share = torch.linspace(0, 1, 11, dtype=torch.float64)
     rows = torch.stack([share, 1 - share], dim=-1)  # (11, 2): a position and the rest
-    pairs = torch.stack([rows.repeat_interleave(11, 0), rows.repeat(11, 1)], dim=-2)[
-        :, None
-    ]  # (121, 1, 2, 2)
+    pairs = torch.stack([rows.repeat_interleave(11, 0), rows.repeat(11, 1)], dim=-2)[:, None]  # (121, 1, 2, 2)
     bare = replace(rule, protect=())  # protected positions are plain; the question is about the others
     first = bare(pairs[..., 1:, :])[0][:, 0, 0, 0]
     later = bare(pairs)[0][:, 0, 1, 0]

@@ -124,9 +124,7 @@ class Power(Concave):
 
     def __post_init__(self) -> None:
         if not 0 < self.exponent <= 1:
-            raise ValueError(
-                f"the exponent of a power must be in (0, 1], not {self.exponent}: try power(0.5)"
-            )
+            raise ValueError(f"the exponent of a power must be in (0, 1], not {self.exponent}: try power(0.5)")
 
     def value(self, x: Tensor) -> Tensor:
         return (1 + x) ** self.exponent

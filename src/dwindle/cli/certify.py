@@ -44,8 +44,6 @@ def _print(certificate: dwindle.Certificate) -> None:
     headline, *_ = str(certificate).splitlines()
     console.print(f"[bold {'green' if certificate.holds else 'red'}]{escape(headline)}")
     for claim in certificate.claims:
-        mark = (
-            "[green]✓[/]" if claim.holds and claim.proved else "[yellow]?[/]" if claim.holds else "[red]✗[/]"
-        )
+        mark = "[green]✓[/]" if claim.holds and claim.proved else "[yellow]?[/]" if claim.holds else "[red]✗[/]"
         console.print(f"{mark} {escape(claim.statement)}")
         console.print(f"  [dim]{escape(claim.because)}")

@@ -19,9 +19,7 @@ def demo(
     """Show what diminishing attention does, on three decoding steps over four source positions."""
     panels = {name: illustrate(rule(text)) for name, text in _RULES.items()}
     console = Console(highlight=False)
-    console.print(
-        "The same attention under three rules. The more a source position was covered,\nthe less it gives."
-    )
+    console.print("The same attention under three rules. The more a source position was covered,\nthe less it gives.")
     console.print(f"Dim is {_RULES['Dim']}, DyDim is {_RULES['DyDim']}.\n")
     for t in range(3):
         console.print(_table(t, {name: steps[t] for name, steps in panels.items()}))
@@ -37,9 +35,7 @@ def demo(
 
 def _table(t: int, steps: dict[str, Step]) -> Table:
     """One decoding step: attention, the weights of each rule, and coverage, with a bar for each weight."""
-    table = Table(
-        title=f"Decoding step {t}", title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
+    table = Table(title=f"Decoding step {t}", title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("source", justify="right", style="dim")
     table.add_column("coverage before", justify="right")
     for name in steps:

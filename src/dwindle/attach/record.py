@@ -1,0 +1,165 @@
+"""``record``: what a model attended to while it wrote an output, aligned with the tokens of that output.
+
+A forward pass is recorded as it runs. A ``generate()`` is not: its beams come and go. Instead, when it is done, one
+forward pass over its source and the tokens it returned is recorded. Feeding all rows at once gives the same weights as
+decoding them one by one, so this is exact for every way of decoding, and decoding itself stays fast.
+"""
+
+from __future__ import annotations  # the types of transformers are named here but imported only when attaching
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from dwindle.attach.handle import Attached, Handle, attach
+from dwindle.attention.coverage import Coverage
+from dwindle.attention.rules import Plain
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Heads = Literal["mean", "all"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One output. L layers, N sequences, T rows, S source positions; with heads="all", H follows N."""
+
+    layers: list[str]
+    """The names of the recorded modules."""
+    tokens: Tensor | None
+    """(N, T): the token that row t led to. None for a forward pass, whose caller knows its labels."""
+    attention: Tensor
+    """(L, N, T, S): plain attention."""
+    weights: Tensor
+    """(L, N, T, S): the diminished weights that were used."""
+
+    @property
+    def coverage(self) -> Tensor:
+        """(L, N, S): the sum of the attention."""
+        return self.attention.sum(-2)
+
+    @property
+    def effective(self) -> Tensor:
+        """(L, N, S): the sum of the diminished weights (Eq. 4)."""
+        return self.weights.sum(-2)
+
+
+@contextmanager
+def record(model: PreTrainedModel, layers: list[int] | None = None, heads: Heads = "mean") -> Iterator[list[Record]]:
+    """Record every forward pass and every ``generate()`` of ``model`` inside the block.
+
+    Args:
+        model: with a rule attached; a model without one is recorded as it is.
+        layers: indices among the attached layers; None for all. Choose few to keep a record small.
+        heads: ``"mean"`` over the heads, or ``"all"`` of them.
+
+    Yields:
+        A list that gets one ``Record`` for each pass.
+    """
+    handle: Handle | None = getattr(model, "_dwindle", None)
+    borrowed = attach(model, Plain()) if handle is None else None
+    handle = handle or borrowed
+    assert handle is not None
+    recorder = _Recorder(model, _pick(handle, layers), heads)
+    generate = model.generate
+    hook = model.register_forward_hook(recorder.bundle)
+    model.generate = recorder.generating(generate)
+    recorder.listen(True)
+    try:
+        yield recorder.records
+    finally:
+        recorder.listen(False)
+        hook.remove()
+        del model.generate
+        if borrowed is not None:
+            borrowed.detach()
+
+
+def _pick(handle: Handle, layers: list[int] | None) -> list[Attached]:
+    count = len(handle.attached)
+    try:
+        picked = handle.attached if layers is None else [handle.attached[i] for i in layers]
+    except IndexError:
+        picked = []
+    if not picked:
+        raise ValueError(f"layers={layers}, but the attached layers are numbered 0 to {count - 1}")
+    return picked
+
+
+@dataclass
+class _Sink:
+    """Collects the rows of one module during one pass."""
+
+    heads: Heads
+    attention: list[Tensor] = field(default_factory=list)
+    weights: list[Tensor] = field(default_factory=list)
+
+    def __call__(self, attention: Tensor, weights: Tensor, after: Coverage) -> None:
+        for rows, kept in ((attention, self.attention), (weights, self.weights)):
+            rows = rows.detach().float()
+            kept.append((rows.mean(1) if self.heads == "mean" else rows).cpu())
+
+
+class _Recorder:
+    def __init__(self, model: PreTrainedModel, picked: list[Attached], heads: Heads) -> None:
+        self.model, self.picked, self.heads = model, picked, heads
+        self.records: list[Record] = []
+        self.tokens: Tensor | None = None
+
+    def listen(self, on: bool) -> None:
+        for one in self.picked:
+            one.sink = _Sink(self.heads) if on else None
+
+    def bundle(self, model: Any, args: Any, output: Any) -> None:
+        """After a forward pass: one record of what the sinks have collected."""
+        sinks = [one.sink for one in self.picked]
+        if not all(isinstance(sink, _Sink) and sink.attention for sink in sinks):
+            return
+        attention = torch.stack([torch.cat(sink.attention, dim=-2) for sink in sinks])  # type: ignore[union-attr]
+        weights = torch.stack([torch.cat(sink.weights, dim=-2) for sink in sinks])  # type: ignore[union-attr]
+        self.records.append(Record([one.name for one in self.picked], self.tokens, attention, weights))
+        self.listen(True)
+
+    def generating(self, generate: Any) -> Any:
+        def recorded(inputs: Tensor | None = None, **kwargs: Any) -> Any:
+            self.listen(False)
+            try:
+                output = generate(inputs, **kwargs)
+            finally:
+                self.listen(True)
+            sequences = output if isinstance(output, Tensor) else output.sequences
+            self._replay(sequences, kwargs if inputs is None else {self.model.main_input_name: inputs, **kwargs})
+            return output
+
+        return recorded
+
+    @torch.no_grad()
+    def _replay(self, sequences: Tensor, given: dict[str, Any]) -> None:
+        """One pass over the source that was given and the tokens that came back."""
+        known = inspect.signature(type(self.model).forward).parameters
+        source = {k: v for k, v in given.items() if k in known and isinstance(v, Tensor) and "decoder" not in k}
+        times = sequences.shape[0] // next(iter(source.values())).shape[0]
+        source = {k: v.repeat_interleave(times, dim=0) for k, v in source.items()}
+        training = self.model.training
+        self.model.eval()
+        self.tokens = sequences[:, 1:].cpu()
+        try:
+            rows = self._written(sequences)
+            self.model(**source, decoder_input_ids=sequences[:, :-1], decoder_attention_mask=rows, use_cache=False)
+        finally:
+            self.tokens = None
+            self.model.train(training)
+
+    def _written(self, sequences: Tensor) -> Tensor:
+        """(N, T): 1 for rows that led to a token of the output, 0 once it has ended."""
+        ends = self.model.generation_config.eos_token_id
+        if ends is None:
+            return torch.ones_like(sequences[:, 1:])
+        ended = torch.isin(sequences[:, 1:], torch.as_tensor(ends, device=sequences.device)).long()
+        return (ended.cumsum(-1) - ended < 1).long()  # the row that led to the end itself still counts
