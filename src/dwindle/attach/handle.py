@@ -240,12 +240,12 @@ class _HandOver(_Hook):
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
         cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
-        mask = self.handle.context.decoder_mask
+        layer = None if cache is None else covered(cache, module.layer_idx, rows)  # type: ignore[arg-type]
         call = Call(
             rule=self.handle.rule,
             batch=batch,
-            layer=None if cache is None else covered(cache, module.layer_idx, rows),  # type: ignore[arg-type]
-            rows=None if mask is None or mask.dim() != 2 else mask[:, -rows:].bool(),
+            layer=layer,
+            rows=_real_rows(self.handle.context.decoder_mask, rows, 0 if layer is None else layer.seen),
             special=self._special(batch),
             sink=self.one.sink,
             weights_wanted=self.one.path == "registry" and self.one.original._attn_implementation == "eager",
@@ -261,6 +261,16 @@ class _HandOver(_Hook):
         if handle.model.main_input_name == "input_ids":
             raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
         return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
+
+
+def _real_rows(mask: Tensor | None, rows: int, seen: Tensor | int) -> Tensor | None:
+    """Bool (B, T): which of the ``rows`` after the first ``seen`` are no padding, from the decoder's own mask."""
+    if mask is None or mask.dim() == 2:
+        return None if mask is None else mask[:, -rows:].bool()
+    # (B, 1, T, positions), which generate() makes for static caches: a row of padding may not see itself.
+    here = torch.arange(rows, device=mask.device)
+    itself = mask[:, 0, here, here + seen]
+    return itself if itself.dtype == torch.bool else itself == 0
 
 
 def special_tokens(model: PreTrainedModel) -> set[int]:
