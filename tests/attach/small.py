@@ -57,7 +57,7 @@ def t5(seed: int = 0, attention: str = "sdpa") -> hf.T5ForConditionalGeneration:
 
 def source(lengths: tuple[int, ...] = (9, 6), side: str = "right", seed: int = 1) -> dict[str, Tensor]:
     """Sources of these lengths, each ending in ``END``, padded on one side."""
-    return padded([words(n - 1, seed + i) + [END] for i, n in enumerate(lengths)], side)
+    return padded([[*words(n - 1, seed + i), END] for i, n in enumerate(lengths)], side)
 
 
 def padded(texts: list[list[int]], side: str = "right") -> dict[str, Tensor]:

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from dwindle.attach.find import Found, Path, choose, cross_attention
-from dwindle.attach.interface import NAME, Call, HandWritten, Sink, register
+from dwindle.attach.find import Found, Path, choose, cross_attention, decoder_layer
+from dwindle.attach.interface import FLEX, NAME, Call, HandWritten, Sink, register
 from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from dwindle.attach.cache import CoveredLayer
 
 MARK = "load_this_model_with_dwindle_from_pretrained"
 """A buffer of attached models. A loader that does not know the rule reports it by this name as unexpected."""
@@ -42,12 +44,13 @@ _SPECIAL = (
 
 @dataclass
 class Context:
-    """What the hooks of the whole model saw in the current call and the modules inside cannot see."""
+    """What the encoder's hook saw in the current call and the attached modules cannot see."""
 
-    decoder_mask: Tensor | None = None
-    """(B, rows so far): 0 for padding of the decoder's input."""
     special: Tensor | None = None
     """Bool (items, source tokens)."""
+
+    def __reduce__(self) -> tuple[type[Context], tuple[()]]:
+        return Context, ()  # a copy of the model is in no call
 
 
 @dataclass
@@ -60,6 +63,8 @@ class Attached:
     original: Any
     """The config object it had."""
     sink: Sink | None = None
+    mask: Tensor | None = None
+    """The self-attention mask of its decoder layer, on the way from the layer's hook to the module's."""
 
 
 @dataclass
@@ -126,7 +131,6 @@ def attach(
     handle = Handle(model, rule, chosen, [], previous=getattr(model.config, "dwindle", None))
     for index in chosen:
         handle.attached.append(_attach_one(found[index], handle))
-    model.register_forward_pre_hook(_SeeModel(handle, _parameters(model)), with_kwargs=True)
     if rule.protect == "special":
         encoder = model.get_encoder()
         encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
@@ -170,6 +174,8 @@ def _attach_one(found: Found, handle: Handle) -> Attached:
     else:
         module.forward = HandWritten(module)
     module.register_forward_pre_hook(_HandOver(handle, one), with_kwargs=True)
+    if (layer := decoder_layer(handle.model, found.name)) is not None:
+        layer.register_forward_pre_hook(_SeeLayer(handle, one, _parameters(layer)), with_kwargs=True)
     return one
 
 
@@ -201,14 +207,17 @@ class _Hook:
 
 
 @dataclass
-class _SeeModel(_Hook):
-    """On the whole model: the padding of the decoder's input."""
+class _SeeLayer(_Hook):
+    """On the decoder layer around an attached module: its self-attention mask, which shows the rows of padding.
 
+    The layer, for it is what gradient checkpointing runs again: a mask seen further out would be another call's.
+    """
+
+    one: Attached
     parameters: list[str]
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = dict(zip(self.parameters, args, strict=False)) | kwargs
-        self.handle.context.decoder_mask = given.get("decoder_attention_mask")
+        self.one.mask = (dict(zip(self.parameters, args, strict=False)) | kwargs).get("attention_mask")
 
 
 @dataclass
@@ -241,11 +250,12 @@ class _HandOver(_Hook):
         batch, rows = hidden.shape[:2]
         cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
         layer = None if cache is None else covered(cache, module.layer_idx, rows)  # type: ignore[arg-type]
+        mask, self.one.mask = self.one.mask, None
         call = Call(
             rule=self.handle.rule,
             batch=batch,
             layer=layer,
-            rows=_real_rows(self.handle.context.decoder_mask, rows, 0 if layer is None else layer.seen),
+            rows=None if mask is None else _real_rows(mask, rows, layer),
             special=self._special(batch),
             sink=self.one.sink,
             weights_wanted=self.one.path == "registry" and self.one.original._attn_implementation == "eager",
@@ -263,13 +273,17 @@ class _HandOver(_Hook):
         return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
 
 
-def _real_rows(mask: Tensor | None, rows: int, seen: Tensor | int) -> Tensor | None:
-    """Bool (B, T): which of the ``rows`` after the first ``seen`` are no padding, from the decoder's own mask."""
-    if mask is None or mask.dim() == 2:
-        return None if mask is None else mask[:, -rows:].bool()
-    # (B, 1, T, positions), which generate() makes for static caches: a row of padding may not see itself.
+def _real_rows(mask: Any, rows: int, layer: CoveredLayer | None) -> Tensor:
+    """Bool (B, T): which of the ``rows`` of a call are no padding, from the self-attention mask of its layer."""
+    if not isinstance(mask, Tensor):
+        raise ValueError(FLEX)
+    if mask.dim() == 2:  # (B, rows so far), as flash attention has it
+        return mask[:, -rows:].bool()
+    # (B, 1, T, keys): a row of padding may not see itself. Its own key is the first one not seen before, and in a
+    # sliding window, which forgets the oldest keys, still among the last.
     here = torch.arange(rows, device=mask.device)
-    itself = mask[:, 0, here, here + seen]
+    start = 0 if layer is None else layer.seen.to(mask.device).clamp(max=mask.shape[-1] - rows)
+    itself = mask.expand(-1, -1, rows, -1)[:, 0, here, here + start]
     return itself if itself.dtype == torch.bool else itself == 0
 
 
