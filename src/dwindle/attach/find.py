@@ -7,7 +7,7 @@ calls the library's registry of attention functions, or has a softmax written by
 import inspect
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
@@ -75,10 +75,10 @@ def decoder_layer(model: nn.Module, name: str) -> nn.Module | None:
 
 def _refuse(model: nn.Module) -> None:
     for module in model.modules():
-        kind = getattr(getattr(module, "config", None), "model_type", "")
-        for refused, why in REFUSED.items():
-            if kind == refused or kind == f"xlm-{refused}":
-                raise ValueError(f"{type(model).__name__} cannot have a rule: {why}")
+        config: Any = getattr(module, "config", None)
+        decodes = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
+        if decodes and config.model_type in REFUSED:  # as an encoder only, it has no say
+            raise ValueError(f"{type(model).__name__} cannot have a rule: {REFUSED[config.model_type]}")
 
 
 def _below(name: str, module: nn.Module) -> list[tuple[str, nn.Module]]:

@@ -135,7 +135,7 @@ def attach(
         encoder = model.get_encoder()
         encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
 
-    model._dwindle = handle  # type: ignore[assignment]
+    model._dwindle = handle
     settings: dict[str, Any] = {"rule": str(rule), "layers": chosen}
     if modules is not None:
         settings["modules"] = modules
@@ -150,8 +150,10 @@ def detach(model: PreTrainedModel) -> None:
     if handle is None:
         raise ValueError(f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach")
     for one in handle.attached:
-        one.module.config = one.original
-        one.module.__dict__.pop("forward", None)
+        if one.path == "registry":
+            one.module.config = one.original
+        else:
+            del one.module.forward
     for module in model.modules():
         ours = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, _Hook)]
         for key in ours:
