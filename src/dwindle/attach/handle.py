@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
     from dwindle.attach.cache import CoveredLayer
 
+GATE = "load this model with dwindle.from_pretrained"
+"""Saved as the attention implementation of an attached model. There is none of this name, so that the library refuses
+to build the model without its rule, and says these words, unless an implementation is asked for by name."""
 MARK = "load_this_model_with_dwindle_from_pretrained"
-"""A buffer of attached models. A loader that does not know the rule reports it by this name as unexpected."""
+"""A buffer of attached models, for loaders that do not read the gate: they report it as a weight they do not know."""
 
 _SPECIAL = (
     "bos_token_id",
@@ -78,6 +81,8 @@ class Handle:
     attached: list[Attached]
     previous: Any = None
     """What the config said of a rule before."""
+    loading: Any = None
+    """The hook on ``load_state_dict``."""
     context: Context = field(default_factory=Context)
 
     def detach(self) -> None:
@@ -140,7 +145,9 @@ def attach(
     if modules is not None:
         settings["modules"] = modules
     model.config.dwindle = settings
-    model.register_buffer(MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device))
+    model.config.attn_implementation = GATE
+    model.register_buffer(MARK, torch.zeros(1, dtype=torch.uint8, device=model.device))
+    handle.loading = model.register_load_state_dict_pre_hook(_weights_without_mark)
     return handle
 
 
@@ -160,6 +167,8 @@ def detach(model: PreTrainedModel) -> None:
             del module._forward_pre_hooks[key]
             module._forward_pre_hooks_with_kwargs.pop(key, None)
     delattr(model, MARK)
+    handle.loading.remove()
+    del model.config.attn_implementation
     if handle.previous is None:
         del model.config.dwindle
     else:
@@ -188,6 +197,11 @@ def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
     plain = all(g.boxcox == (1, 1) for g in rule.functions)
     if name and not (trained or plain or rule.renormalise):
         warnings.warn(f"{name} was not trained with {rule}: fine-tune it, or attach 'training-free'", stacklevel=3)
+
+
+def _weights_without_mark(model: nn.Module, weights: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Weights that were saved before the rule was attached load as they are."""
+    weights.setdefault(prefix + MARK, getattr(model, MARK))
 
 
 def _parameters(module: nn.Module) -> list[str]:
