@@ -128,6 +128,9 @@ def attach(
             "dwindle.source_span, or name the attention modules with modules=[...]"
         )
     chosen = choose(found, layers)
+    configs = (getattr(f.module, "config", None) for f in found)
+    if any(getattr(config, "_attn_implementation", None) == "flex_attention" for config in configs):
+        raise ValueError(FLEX)
     if hasattr(model, "_dwindle"):
         detach(model)
     _warn_if_untrained(model, rule)
@@ -234,6 +237,8 @@ class _SeeLayer(_Hook):
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.one.mask = (dict(zip(self.parameters, args, strict=False)) | kwargs).get("attention_mask")
+        if self.one.mask is not None and not isinstance(self.one.mask, Tensor):
+            raise ValueError(FLEX)
 
 
 @dataclass
@@ -282,17 +287,16 @@ class _HandOver(_Hook):
         handle = self.handle
         if handle.rule.protect != "special":
             return None
-        if handle.context.special is not None:
-            return handle.context.special
-        if handle.model.main_input_name == "input_ids":
+        special = handle.context.special
+        if special is not None and batch % special.shape[0] == 0:
+            return special
+        if special is not None or handle.model.main_input_name == "input_ids":
             raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
         return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
 
 
-def _real_rows(mask: Any, rows: int, layer: CoveredLayer | None) -> Tensor:
+def _real_rows(mask: Tensor, rows: int, layer: CoveredLayer | None) -> Tensor:
     """Bool (B, T): which of the ``rows`` of a call are no padding, from the self-attention mask of its layer."""
-    if not isinstance(mask, Tensor):
-        raise ValueError(FLEX)
     if mask.dim() == 2:  # (B, rows so far), as flash attention has it
         return mask[:, -rows:].bool()
     # (B, 1, T, keys): a row of padding may not see itself. Its own key is the first one not seen before, and in a
