@@ -6,7 +6,6 @@ makes a new one for each call, so that nothing leaks from one text to the next. 
 a crop of an encoder-decoder cache touches only that one.) This file knows no rule.
 """
 
-import functools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, EncoderDecoderCache, StaticLayer
+from transformers.cache_utils import (
+    Cache,
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+    EncoderDecoderCache,
+    StaticLayer,
+    StaticSlidingWindowLayer,
+)
 
 from dwindle.attention.coverage import Coverage
 
@@ -142,15 +148,21 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
     return found
 
 
-@functools.cache
 def _covered_class(plain: type[Any]) -> type[Any]:
-    # _layer_type: the library would register the subclass in place of its parent.
-    return type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
+    if plain not in _CLASSES:
+        # _layer_type: the library would register the subclass in place of its parent.
+        _CLASSES[plain] = type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
+    return _CLASSES[plain]
+
+
+_CLASSES: dict[type[Any], type[Any]] = {}
+for _plain in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer):
+    _covered_class(_plain)  # made now, for a compiled graph can make objects but no classes
 
 
 def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:
     """A covered layer with the state of a plain one. (Assigning ``__class__`` fails: the layouts differ.)"""
-    cls = _covered_class(plain)  # type: ignore[arg-type]
+    cls = _covered_class(plain)
     layer: Any = object.__new__(cls)
     layer.__dict__.update(state)
     return layer

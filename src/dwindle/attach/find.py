@@ -65,6 +65,15 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
     return chosen
 
 
+def decoder_layer(model: nn.Module, name: str) -> nn.Module | None:
+    """The layer that the module ``name`` is a part of: what gradient checkpointing runs again as a whole."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    parts = name.split(".")
+    around = (model.get_submodule(".".join(parts[:end])) for end in range(len(parts) - 1, 0, -1))
+    return next((m for m in around if isinstance(m, GradientCheckpointingLayer)), None)
+
+
 def _refuse(model: nn.Module) -> None:
     for module in model.modules():
         config: Any = getattr(module, "config", None)

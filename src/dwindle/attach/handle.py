@@ -19,16 +19,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from dwindle.attach.find import Found, Path, choose, cross_attention
-from dwindle.attach.interface import NAME, Call, HandWritten, Sink, register
+from dwindle.attach.find import Found, Path, choose, cross_attention, decoder_layer
+from dwindle.attach.interface import FLEX, NAME, Call, HandWritten, Sink, register
 from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from dwindle.attach.cache import CoveredLayer
+
+GATE = "load this model with dwindle.from_pretrained"
+"""Saved as the attention implementation of an attached model. There is none of this name, so that the library refuses
+to build the model without its rule, and says these words, unless an implementation is asked for by name."""
 MARK = "load_this_model_with_dwindle_from_pretrained"
-"""A buffer of attached models. A loader that does not know the rule reports it by this name as unexpected."""
+"""A buffer of attached models, for loaders that do not read the gate: they report it as a weight they do not know."""
 
 _SPECIAL = (
     "bos_token_id",
@@ -42,12 +47,13 @@ _SPECIAL = (
 
 @dataclass
 class Context:
-    """What the hooks of the whole model saw in the current call and the modules inside cannot see."""
+    """What the encoder's hook saw in the current call and the attached modules cannot see."""
 
-    decoder_mask: Tensor | None = None
-    """(B, rows so far): 0 for padding of the decoder's input."""
     special: Tensor | None = None
     """Bool (items, source tokens)."""
+
+    def __reduce__(self) -> tuple[type[Context], tuple[()]]:
+        return Context, ()  # a copy of the model is in no call
 
 
 @dataclass
@@ -60,6 +66,8 @@ class Attached:
     original: Any
     """The config object it had."""
     sink: Sink | None = None
+    mask: Tensor | None = None
+    """The self-attention mask of its decoder layer, on the way from the layer's hook to the module's."""
 
 
 @dataclass
@@ -73,6 +81,8 @@ class Handle:
     attached: list[Attached]
     previous: Any = None
     """What the config said of a rule before."""
+    loading: Any = None
+    """The hook on ``load_state_dict``."""
     context: Context = field(default_factory=Context)
 
     def detach(self) -> None:
@@ -118,6 +128,9 @@ def attach(
             "dwindle.source_span, or name the attention modules with modules=[...]"
         )
     chosen = choose(found, layers)
+    configs = (getattr(f.module, "config", None) for f in found)
+    if any(getattr(config, "_attn_implementation", None) == "flex_attention" for config in configs):
+        raise ValueError(FLEX)
     if hasattr(model, "_dwindle"):
         detach(model)
     _warn_if_untrained(model, rule)
@@ -126,7 +139,6 @@ def attach(
     handle = Handle(model, rule, chosen, [], previous=getattr(model.config, "dwindle", None))
     for index in chosen:
         handle.attached.append(_attach_one(found[index], handle))
-    model.register_forward_pre_hook(_SeeModel(handle, _parameters(model)), with_kwargs=True)
     if rule.protect == "special":
         encoder = model.get_encoder()
         encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
@@ -136,7 +148,9 @@ def attach(
     if modules is not None:
         settings["modules"] = modules
     model.config.dwindle = settings
-    model.register_buffer(MARK, torch.tensor(list(str(rule).encode()), dtype=torch.uint8, device=model.device))
+    model.config.attn_implementation = GATE
+    model.register_buffer(MARK, torch.zeros(1, dtype=torch.uint8, device=model.device))
+    handle.loading = model.register_load_state_dict_pre_hook(_weights_without_mark)
     return handle
 
 
@@ -156,6 +170,8 @@ def detach(model: PreTrainedModel) -> None:
             del module._forward_pre_hooks[key]
             module._forward_pre_hooks_with_kwargs.pop(key, None)
     delattr(model, MARK)
+    handle.loading.remove()
+    del model.config.attn_implementation
     if handle.previous is None:
         del model.config.dwindle
     else:
@@ -172,6 +188,8 @@ def _attach_one(found: Found, handle: Handle) -> Attached:
     else:
         module.forward = HandWritten(module)
     module.register_forward_pre_hook(_HandOver(handle, one), with_kwargs=True)
+    if (layer := decoder_layer(handle.model, found.name)) is not None:
+        layer.register_forward_pre_hook(_SeeLayer(handle, one, _parameters(layer)), with_kwargs=True)
     return one
 
 
@@ -182,6 +200,11 @@ def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
     plain = all(g.boxcox == (1, 1) for g in rule.functions)
     if name and not (trained or plain or rule.renormalise):
         warnings.warn(f"{name} was not trained with {rule}: fine-tune it, or attach 'training-free'", stacklevel=3)
+
+
+def _weights_without_mark(model: nn.Module, weights: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Weights that were saved before the rule was attached load as they are."""
+    weights.setdefault(prefix + MARK, getattr(model, MARK))
 
 
 def _parameters(module: nn.Module) -> list[str]:
@@ -203,14 +226,19 @@ class _Hook:
 
 
 @dataclass
-class _SeeModel(_Hook):
-    """On the whole model: the padding of the decoder's input."""
+class _SeeLayer(_Hook):
+    """On the decoder layer around an attached module: its self-attention mask, which shows the rows of padding.
 
+    The layer, for it is what gradient checkpointing runs again: a mask seen further out would be another call's.
+    """
+
+    one: Attached
     parameters: list[str]
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = dict(zip(self.parameters, args, strict=False)) | kwargs
-        self.handle.context.decoder_mask = given.get("decoder_attention_mask")
+        self.one.mask = (dict(zip(self.parameters, args, strict=False)) | kwargs).get("attention_mask")
+        if self.one.mask is not None and not isinstance(self.one.mask, Tensor):
+            raise ValueError(FLEX)
 
 
 @dataclass
@@ -242,12 +270,13 @@ class _HandOver(_Hook):
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
         cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
-        mask = self.handle.context.decoder_mask
+        layer = None if cache is None else covered(cache, module.layer_idx, rows)  # type: ignore[arg-type]
+        mask, self.one.mask = self.one.mask, None
         call = Call(
             rule=self.handle.rule,
             batch=batch,
-            layer=None if cache is None else covered(cache, module.layer_idx, rows),  # type: ignore[arg-type]
-            rows=None if mask is None or mask.dim() != 2 else mask[:, -rows:].bool(),
+            layer=layer,
+            rows=None if mask is None else _real_rows(mask, rows, layer),
             special=self._special(batch),
             sink=self.one.sink,
             weights_wanted=self.one.path == "registry" and self.one.original._attn_implementation == "eager",
@@ -258,11 +287,24 @@ class _HandOver(_Hook):
         handle = self.handle
         if handle.rule.protect != "special":
             return None
-        if handle.context.special is not None:
-            return handle.context.special
-        if handle.model.main_input_name == "input_ids":
+        special = handle.context.special
+        if special is not None and batch % special.shape[0] == 0:
+            return special
+        if special is not None or handle.model.main_input_name == "input_ids":
             raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
         return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
+
+
+def _real_rows(mask: Tensor, rows: int, layer: CoveredLayer | None) -> Tensor:
+    """Bool (B, T): which of the ``rows`` of a call are no padding, from the self-attention mask of its layer."""
+    if mask.dim() == 2:  # (B, rows so far), as flash attention has it
+        return mask[:, -rows:].bool()
+    # (B, 1, T, keys): a row of padding may not see itself. Its own key is the first one not seen before, and in a
+    # sliding window, which forgets the oldest keys, still among the last.
+    here = torch.arange(rows, device=mask.device)
+    start = 0 if layer is None else layer.seen.to(mask.device).clamp(max=mask.shape[-1] - rows)
+    itself = mask.expand(-1, -1, rows, -1)[:, 0, here, here + start]
+    return itself if itself.dtype == torch.bool else itself == 0
 
 
 def special_tokens(model: PreTrainedModel) -> set[int]:

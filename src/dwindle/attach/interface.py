@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dwindle.attach.cache import CoveredLayer
 
 NAME = "dwindle"
+FLEX = "flex attention masks cannot carry a rule: load the model with attn_implementation='sdpa' or 'eager'"
 
 Sink = Callable[[Tensor, Tensor, Coverage], None]
 
@@ -144,9 +145,7 @@ def _first_rows(x: Tensor | None, rows: int) -> Tensor | None:
 def _mask(mask: Tensor | None, rows: Tensor | None) -> Tensor | None:
     """One mask, broadcastable to (B, H, T, S), from any form the library hands over."""
     if mask is not None and not isinstance(mask, Tensor):
-        raise ValueError(
-            "flex attention masks cannot carry a rule: load the model with attn_implementation='sdpa' or 'eager'"
-        )
+        raise ValueError(FLEX)
     if mask is not None and mask.dim() == 2:  # (B, S), as flash attention has it
         mask = mask[:, None, None, :].bool()
     if rows is None:

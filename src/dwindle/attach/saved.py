@@ -1,8 +1,9 @@
 """Models on disk that carry a rule: loading them with it, and saying what a folder has.
 
-``save_pretrained`` of an attached model writes the rule and its layers into ``config.json`` (key ``dwindle``) and a
-marker into the weights. A loader that does not know dwindle reports that marker as an unexpected weight, by a name
-that says what to do; ``from_pretrained`` here attaches the rule again and stays quiet.
+``save_pretrained`` of an attached model writes the rule and its layers into ``config.json`` (key ``dwindle``), and two
+things that make it hard to load the model without them. The gate, an attention implementation that does not exist,
+makes ``from_pretrained`` of the library raise. Who asks for an implementation by name passes it, and then finds the
+marker among the weights reported as unexpected. ``from_pretrained`` here attaches the rule again and stays quiet.
 """
 
 from __future__ import annotations  # transformers is imported only when something is loaded
@@ -18,6 +19,8 @@ from dwindle.attach.handle import MARK, attach
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_WHERE = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "trust_remote_code")
+
 
 def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> PreTrainedModel:
     """Load a model with the rule it was saved with, if any.
@@ -27,25 +30,17 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
         auto_class: an auto class or a model class of `transformers`; None takes the class that was saved.
         kwargs: for ``from_pretrained`` of that class.
     """
-    import transformers
-
-    config = kwargs.get("config") or transformers.AutoConfig.from_pretrained(name)
+    kwargs.setdefault("attn_implementation", None)  # the library's default, in place of the gate
     if auto_class is None:
-        if not config.architectures:
-            raise ValueError(
-                f"{name} does not say which class it has: pass auto_class=AutoModelForSeq2SeqLM or another"
-            )
-        auto_class = getattr(transformers, config.architectures[0])
+        auto_class = _saved_class(name, kwargs)
     with _marker_expected():
-        model: PreTrainedModel = auto_class.from_pretrained(name, **kwargs)
+        loaded: Any = auto_class.from_pretrained(name, **kwargs)
+    model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info=True
     if settings := getattr(model.config, "dwindle", None):
-        attach(
-            model,
-            settings["rule"],
-            settings["layers"] if "modules" not in settings else None,
-            settings.get("modules"),
-        )
-    return model
+        modules = settings.get("modules")
+        handle = attach(model, settings["rule"], None if modules else settings["layers"], modules)
+        handle.previous = None  # detached and saved again, the model carries no rule
+    return loaded
 
 
 def inspect(path: str | Path) -> dict[str, Any]:
@@ -63,6 +58,16 @@ def inspect(path: str | Path) -> dict[str, Any]:
         "model_type": config.get("model_type"),
         "dwindle": config.get("dwindle"),
     }
+
+
+def _saved_class(name: str | Path, kwargs: dict[str, Any]) -> Any:
+    import transformers
+
+    where = {k: kwargs[k] for k in _WHERE if k in kwargs}
+    config = kwargs.get("config") or transformers.AutoConfig.from_pretrained(name, **where)
+    if not config.architectures:
+        raise ValueError(f"{name} does not say which class it has: pass auto_class=AutoModelForSeq2SeqLM or another")
+    return getattr(transformers, config.architectures[0])
 
 
 @contextmanager
