@@ -44,6 +44,7 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
             settings["rule"],
             settings["layers"] if "modules" not in settings else None,
             settings.get("modules"),
+            settings.get("source"),
         )
     return model
 
