@@ -57,6 +57,8 @@ def test_a_rule_is_returned_as_it_is(r):
         ("paper:pg-dydim", DyDim(Log(), Power(0.5))),
         ("paper:bert-dim", Dim(Log(2.2))),
         ("paper:bert-dydim", DyDim(Log(2.2), Power(0.5))),
+        ("paper:bart-dim", Dim(Power(0.65))),
+        ("paper:nmt-dim", Dim(Power(0.65))),
         ("paper:bart-dydim", DyDim(Power(0.65), Power(0.6))),
         ("paper:nmt-dydim", DyDim(Power(0.65), Power(0.6))),
         ("paper:image-dim", Dim(Log(1.9))),

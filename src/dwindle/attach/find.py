@@ -7,7 +7,7 @@ calls the library's registry of attention functions, or has a softmax written by
 import inspect
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
@@ -84,10 +84,10 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
 
 def _refuse(model: nn.Module) -> None:
     for module in model.modules():
-        kind = getattr(getattr(module, "config", None), "model_type", "")
-        for refused, why in REFUSED.items():
-            if kind == refused or kind == f"xlm-{refused}":
-                raise ValueError(f"{type(model).__name__} cannot have a rule: {why}")
+        config: Any = getattr(module, "config", None)
+        decodes = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
+        if decodes and config.model_type in REFUSED:  # as an encoder only, it has no say
+            raise ValueError(f"{type(model).__name__} cannot have a rule: {REFUSED[config.model_type]}")
 
 
 def _causal(model: nn.Module) -> list[Found]:

@@ -151,8 +151,10 @@ def detach(model: PreTrainedModel) -> None:
     if handle is None:
         raise ValueError(f"no rule is attached to this {type(model).__name__}: attach one with dwindle.attach")
     for one in handle.attached:
-        one.module.config = one.original
-        one.module.__dict__.pop("forward", None)
+        if one.path == "registry":
+            one.module.config = one.original
+        else:
+            del one.module.forward
     for module in model.modules():
         ours = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, Hook)]
         for key in ours:
