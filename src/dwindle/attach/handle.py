@@ -134,7 +134,7 @@ def attach(
     else:
         _see_model(handle)
 
-    model._dwindle = handle  # type: ignore[assignment]
+    model._dwindle = handle
     settings: dict[str, Any] = {"rule": str(rule), "layers": chosen}
     if modules is not None:
         settings["modules"] = modules

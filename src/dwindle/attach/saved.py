@@ -77,8 +77,8 @@ def _marker_expected() -> Iterator[None]:
         original(self, loading_info)
         loading_info.unexpected_keys = {k for k in loading_info.unexpected_keys if not k.endswith(MARK)}
 
-    PreTrainedModel._adjust_missing_and_unexpected_keys = adjusted  # type: ignore[method-assign]
+    PreTrainedModel._adjust_missing_and_unexpected_keys = adjusted
     try:
         yield
     finally:
-        PreTrainedModel._adjust_missing_and_unexpected_keys = original  # type: ignore[method-assign]
+        PreTrainedModel._adjust_missing_and_unexpected_keys = original

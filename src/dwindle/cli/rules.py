@@ -43,7 +43,7 @@ def _entry(name: str, rule: Rule) -> dict[str, Any]:
         "rule": str(rule),
         "formula": [g.formula for g in rule.functions] or ["x"],
         "slope_at_0": [float(g.slope(zero)) for g in rule.functions] or [1.0],
-        "weights": rule(attention)[0][:, 0].tolist(),
+        "weights": rule(attention, protected=torch.zeros(1, dtype=torch.bool))[0][:, 0].tolist(),
     }
 
 
