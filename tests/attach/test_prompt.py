@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache
 
 import dwindle
 from dwindle.attach.cache import CoveredLayer
+from dwindle.attach.prompt import Generate
 from dwindle.attention import reference
 from dwindle.attention.concave import Log
 
@@ -401,6 +403,31 @@ def test_lower_precision(dtype: torch.dtype) -> None:
         difference = (stepped(model, ids, [1] * TOKENS) - logits).abs().max()
     assert logits.dtype == dtype
     assert difference <= 3 * untouched + 1e-5
+
+
+@pytest.mark.parametrize("family", ["Llama", "GPT2"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_record_is_what_the_decoding_used(family: str, marked: bool) -> None:
+    """Rows and tokens are aligned, and the sum of the rows is the coverage that step-by-step decoding left."""
+    model, (ids, mask) = made(family), batch()
+    real = torch.ones_like(ids)
+    real[0, :1] = 0
+    handle = dwindle.attach(model, RULE, source="prompt", layers=2)
+    settings = {"attention_mask": real, "max_new_tokens": 7, "do_sample": False}
+    with dwindle.source_span(model, mask) if marked else nullcontext():
+        wanted = model.generate(ids, return_dict_in_generate=True, **settings)
+        with dwindle.record(model, heads="all") as records:
+            written = model.generate(ids, **settings)
+    assert torch.equal(written, wanted.sequences)
+    (record,) = records
+    assert torch.equal(record.tokens, written[:, TOKENS:])
+    assert record.attention.shape == (2, 2, 4, 7, mask.any(0).nonzero().max() + 1 if marked else TOKENS)
+    if not marked:  # every row after the prompt was decoded: the cache has them all but the last, which is not fed
+        left = torch.stack([wanted.past_key_values.layers[i].coverage.total for i in (1, 2)])
+        close(record.coverage.double(), left, EAGER)
+        assert (record.attention[..., 0, :] == 0).all()  # the first token came from the prompt itself
+    assert isinstance(model.generate, Generate)
+    assert model.generate.handle is handle
 
 
 # --- protection ---

@@ -211,7 +211,7 @@ def _see_prompt(handle: Handle) -> None:
     special = sorted(special_tokens(model)) if handle.rule.protect == "special" else None
     model.register_forward_pre_hook(prompt.HandDown(handle, _parameters(model), special), with_kwargs=True)
     if hasattr(model, "generate"):
-        model.generate = prompt.Generate(handle)  # type: ignore[assignment]
+        model.generate = prompt.Generate(handle)
 
 
 def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:

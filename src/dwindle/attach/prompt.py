@@ -70,7 +70,7 @@ class Generate:
 
     def __call__(self, inputs: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
         model = self.handle.model
-        generate = partial(type(model).generate, model, inputs, *args, **kwargs)  # type: ignore[attr-defined]
+        generate = partial(type(model).generate, model, inputs, *args, **kwargs)
         given = [inputs, kwargs.get("input_ids"), kwargs.get("inputs_embeds")]
         prompt = next((x for x in given if x is not None), None)
         if self.handle.context.span is not None or prompt is None:
