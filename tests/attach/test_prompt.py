@@ -15,7 +15,7 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache
 
 import dwindle
 from dwindle.attach.cache import CoveredLayer
-from dwindle.attach.prompt import Generate
+from dwindle.attach.prompt import Generate, _mask, _visible
 from dwindle.attention import reference
 from dwindle.attention.concave import Log
 
@@ -244,19 +244,22 @@ def test_renormalised_rows_keep_the_mass_on_the_source() -> None:
 
 
 def test_training_starts_where_the_source_of_each_example_ends() -> None:
-    """A padded batch gives every example the logits and the gradient it has alone."""
+    """A padded batch gives every example the logits and leaves the coverage it has alone: padding adds nothing."""
     model, (ids, mask) = made("Llama"), batch(3)
     dwindle.attach(model, RULE, source="prompt")
     lengths = [14, 11, 12]
     real = (torch.arange(TOKENS) < torch.tensor(lengths)[:, None]).long()
     with dwindle.source_span(model, mask):
         together = model(ids, attention_mask=real, use_cache=False).logits
-        cached = model(ids, attention_mask=real, use_cache=True).logits
+        cached = model(ids, attention_mask=real, use_cache=True)
     for i, n in enumerate(lengths):
         with dwindle.source_span(model, mask[i : i + 1]):
-            alone = model(ids[i : i + 1, :n], use_cache=False).logits[0]
-        close(together[i, :n], alone)
-        close(cached[i, :n], alone)
+            alone = model(ids[i : i + 1, :n], use_cache=True)
+        close(together[i, :n], alone.logits[0])
+        close(cached.logits[i, :n], alone.logits[0])
+        for layer, own in zip(cached.past_key_values.layers, alone.past_key_values.layers, strict=True):
+            width = own.source.shape[1]
+            close(layer.coverage.total[i, :, :width], own.coverage.total[0])
 
 
 def gradients(model: Any, ids: Tensor, masks: list[Tensor]) -> list[Tensor]:
@@ -368,6 +371,44 @@ def test_a_cache_keeps_the_source_it_began_with() -> None:
     twin.batch_repeat_interleave(2)
     twin.batch_select_indices(torch.tensor([3, 0]))
     close(model(ids[[1, 0], 10:], past_key_values=twin).logits, logits[[1, 0], 10:])
+
+
+def test_a_cache_that_was_reset_begins_anew() -> None:
+    model, (ids, mask) = made("Llama"), batch()
+    dwindle.attach(model, RULE + "+protect(special)", source="prompt")
+    for cache in (DynamicCache(config=model.config), StaticCache(config=model.config, max_cache_len=20)):
+        for tokens, marked in ((ids, mask), (ids.flip(0), mask.roll(1, dims=1))):
+            with dwindle.source_span(model, marked):
+                close(stepped(model, tokens, [8, 1, 5], cache), model(tokens, use_cache=False).logits)
+            cache.reset()
+
+
+@pytest.mark.slow
+def test_compiled() -> None:
+    model, (ids, mask) = made("Llama", torch.float32), batch()
+    dwindle.attach(model, RULE, source="prompt")
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    cache = StaticCache(config=model.config, max_cache_len=20)
+    with dwindle.source_span(model, mask):
+        logits = model(ids, use_cache=False).logits
+        close(compiled(ids, use_cache=False).logits, logits, 1e-4)
+        done = model(ids[:, :8], past_key_values=cache).logits  # a prefill is not compiled
+        rest = [compiled(ids[:, t : t + 1], past_key_values=cache).logits for t in range(8, TOKENS)]
+    close(torch.cat([done, *rest], dim=1), logits, 1e-4)
+
+
+def test_every_form_of_the_library_s_masks() -> None:
+    """None, bool and float (B, 1, T, K), and (B, K) say the same."""
+    padding = torch.tensor([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
+    rows = torch.tensor([3, 4, 5])  # three rows on three keys of the past
+    whole = (torch.arange(6) <= rows[:, None])[None, None] & padding.bool()[:, None, None, :]
+    assert torch.equal(_mask(padding, rows, 6), whole)
+    assert torch.equal(_mask(None, rows, 6)[0], whole[1])
+    assert torch.equal(_mask(whole, rows, 6), whole)
+    added = torch.zeros(whole.shape).masked_fill(~whole, torch.finfo(torch.float32).min)
+    assert torch.equal(_visible(_mask(added, rows, 6)), whole)
+    with pytest.raises(ValueError, match="flex attention masks"):
+        _mask(object(), rows, 6)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("moved", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
@@ -516,6 +557,10 @@ def test_packed_batches_are_refused() -> None:
                 model(ids, **packed)
         with pytest.raises(ValueError, match="put one text in each row"):
             model(ids, attention_mask=block)
+        # Padding has any position, and is no restart.
+        real = (torch.arange(TOKENS) < 11).long()[None]
+        padded = {"attention_mask": real, "position_ids": (real.cumsum(1) - 1).masked_fill(real == 0, 1)}
+        close(model(ids, **padded).logits[:, :11], model(ids[:, :11]).logits)
 
 
 def test_bad_input_is_said_in_a_sentence() -> None:
