@@ -2,6 +2,7 @@
 
 from dwindle.attach.handle import Handle, detach
 from dwindle.attach.handle import attach as attach
+from dwindle.attach.prompt import source_span
 from dwindle.attach.record import Record, record
 from dwindle.attach.saved import from_pretrained
 from dwindle.attention.certify import Certificate, certify
@@ -34,4 +35,5 @@ __all__ = [
     "from_pretrained",
     "record",
     "rule",
+    "source_span",
 ]

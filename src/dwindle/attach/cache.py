@@ -1,7 +1,7 @@
 """Coverage inside the library's cache, so that whatever moves keys and values moves coverage too.
 
-The layer of the *self-attention* cache that belongs to a cross-attention module is upgraded to a subclass that
-also carries its coverage: ``generate()`` reorders, repeats, selects, crops and resets it like any other state, and
+The layer of the *self-attention* cache that belongs to an attention module is upgraded to a subclass that also
+carries its coverage: ``generate()`` reorders, repeats, selects, crops and resets it like any other state, and
 makes a new one for each call, so that nothing leaks from one text to the next. (The self-attention cache, because
 a crop of an encoder-decoder cache touches only that one.) This file knows no rule.
 """
@@ -38,11 +38,13 @@ class Step:
 
 
 class CoveredLayer:
-    """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it."""
+    """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it, or of its own."""
 
     coverage: Coverage | None
     protected: Tensor | None
     """Bool (B, S): source positions that a rule protects."""
+    source: Tensor | None
+    """Bool (B, P): the source inside the prompt of a decoder-only model."""
     seen: Tensor
     """How many rows the coverage has seen. A tensor, for compiled graphs guard on every integer they meet."""
     steps: deque[Step]
@@ -63,7 +65,7 @@ class CoveredLayer:
         super().reset()  # type: ignore[misc]
         self.steps.clear()
         self.seen.zero_()
-        self.protected = None
+        self.protected = self.source = None
         if isinstance(self, StaticLayer) and self.coverage is not None:
             for x in self.coverage:
                 x.zero_()
@@ -107,10 +109,12 @@ class CoveredLayer:
         while len(self.steps) > keep:
             self.steps.popleft()
 
-    def _move(self, coverage: Callable[[Coverage], Coverage], protected: Callable[[Tensor], Tensor]) -> None:
+    def _move(self, coverage: Callable[[Coverage], Coverage], mask: Callable[[Tensor], Tensor]) -> None:
         self.steps.clear()
         if self.protected is not None:
-            self.protected = protected(self.protected)
+            self.protected = mask(self.protected)
+        if self.source is not None:
+            self.source = mask(self.source)
         if self.coverage is None:
             return
         moved = coverage(self.coverage)
@@ -132,16 +136,32 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
     shows here.
     """
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    layer: Any = own.layers[layer_idx]
     # An encoder-decoder cache has stored this call's rows by now; a mixed one keeps cross-attention beside layer 0.
-    length = layer.get_seq_length() if isinstance(cache, EncoderDecoderCache) else own.get_seq_length(0)
+    length = own.get_seq_length(layer_idx if isinstance(cache, EncoderDecoderCache) else 0)
+    return _checked(own, layer_idx, length - rows)
+
+
+def covered_itself(cache: Cache, layer_idx: int) -> CoveredLayer:
+    """The layer that carries the coverage of the self-attention ``layer_idx``: its own, before it stores this call."""
+    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    if own.layer_class_to_replicate is not None:
+        while len(own.layers) <= layer_idx:  # the library makes them when they are first used
+            own.layers.append(own.layer_class_to_replicate())
+    if layer_idx >= len(own.layers):
+        raise ValueError(f"layer {layer_idx} has no cache of its own: leave it out with layers=[...]")
+    return _checked(own, layer_idx, own.get_seq_length(layer_idx))
+
+
+def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
+    """The layer, upgraded, if its coverage has seen the ``length`` rows that the cache had before this call."""
+    layer: Any = own.layers[layer_idx]
     if not isinstance(layer, CoveredLayer):
         layer = own.layers[layer_idx] = _rebuild(type(layer), layer.__dict__)
-        layer.coverage, layer.protected, layer.steps = None, None, deque()
+        layer.coverage, layer.protected, layer.source, layer.steps = None, None, None, deque()
         layer.seen = torch.zeros((), dtype=torch.long)
-    if not torch.compiler.is_compiling() and int(layer.seen) != int(length) - rows:
+    if not torch.compiler.is_compiling() and int(layer.seen) != int(length):
         raise ValueError(
-            f"this cache holds {int(length) - rows} decoded tokens, but coverage has seen {int(layer.seen)} of them: "
+            f"this cache holds {int(length)} tokens, but coverage has seen {int(layer.seen)} of them: "
             "start from an empty cache with the rule attached"
         )
     found: CoveredLayer = layer

@@ -1,4 +1,4 @@
-"""Finds the cross-attention modules of a `transformers` model, and how each one computes its weights.
+"""Finds the attention modules of a `transformers` model, and how each one computes its weights.
 
 A module is known by the name that the model families use for it, and by the source of its ``forward``: it either
 calls the library's registry of attention functions, or has a softmax written by hand. This file changes nothing.
@@ -28,11 +28,15 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Found:
-    """One cross-attention module."""
+    """One attention module."""
 
     name: str
     module: nn.Module
     path: Path
+
+    @property
+    def kind(self) -> str:
+        return "cross-attention" if _beside_encoder(self.name) else "attention"
 
 
 def cross_attention(model: nn.Module, modules: list[str] | None = None) -> list[Found]:
@@ -50,6 +54,20 @@ def cross_attention(model: nn.Module, modules: list[str] | None = None) -> list[
     return found
 
 
+def self_attention(model: nn.Module, modules: list[str] | None = None) -> list[Found]:
+    """The self-attention modules of a decoder-only ``model`` in the order of its layers, or those named."""
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        raise ValueError(f"the source of {type(model).__name__} is in its encoder: attach without source='prompt'")
+    found = [_named(model, n) for n in modules] if modules is not None else _causal(model)
+    unfit = [f.name for f in found if f.path != "registry" or not _takes_any(f.module)]
+    if unfit or not (found and _takes_any(model)):
+        raise ValueError(
+            f"{type(model).__name__} cannot have a source in its prompt: its self-attention "
+            "does not use the library's registry of attention functions"
+        )
+    return found
+
+
 def choose(found: list[Found], layers: int | range | list[int] | None) -> list[int]:
     """Indices into ``found``: the last ``layers`` of them, those listed, or all."""
     count = len(found)
@@ -57,11 +75,11 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
         return list(range(count))
     if isinstance(layers, int):
         if not 1 <= layers <= count:
-            raise ValueError(f"layers={layers}, but this model has {count} cross-attention layers: pass 1 to {count}")
+            raise ValueError(f"layers={layers}, but this model has {count} {found[0].kind} layers: pass 1 to {count}")
         return list(range(count - layers, count))
     chosen = sorted({i + count if i < 0 else i for i in layers})
     if not chosen or chosen[0] < 0 or chosen[-1] >= count:
-        raise ValueError(f"layers={list(layers)}, but the cross-attention layers are numbered 0 to {count - 1}")
+        raise ValueError(f"layers={list(layers)}, but the {found[0].kind} layers are numbered 0 to {count - 1}")
     return chosen
 
 
@@ -80,6 +98,29 @@ def _refuse(model: nn.Module) -> None:
         decodes = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
         if decodes and config.model_type in REFUSED:  # as an encoder only, it has no say
             raise ValueError(f"{type(model).__name__} cannot have a rule: {REFUSED[config.model_type]}")
+
+
+def _causal(model: nn.Module) -> list[Found]:
+    """Modules that look back only, belong to a layer of the decoder, and are not beside an encoder."""
+    return [
+        Found(name, module, "registry")
+        for name, module in model.named_modules()
+        if _path(module) == "registry"
+        and isinstance(getattr(module, "layer_idx", None), int)
+        and getattr(module, "is_causal", True)
+        and not _beside_encoder(name)
+    ]
+
+
+def _beside_encoder(name: str) -> bool:
+    """Whether a name is that of cross-attention or of something in it."""
+    return any(_NAMES.search(part) for part in name.split("."))
+
+
+def _takes_any(module: nn.Module) -> bool:
+    """Whether forward passes on arguments it does not know."""
+    parameters = inspect.signature(type(module).forward).parameters.values()
+    return any(p.kind == p.VAR_KEYWORD for p in parameters)
 
 
 def _below(name: str, module: nn.Module) -> list[tuple[str, nn.Module]]:

@@ -14,13 +14,14 @@ import copy
 import inspect
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from dwindle.attach.find import Found, Path, choose, cross_attention, decoder_layer
-from dwindle.attach.interface import FLEX, NAME, Call, HandWritten, Sink, register
+from dwindle.attach import interface, prompt
+from dwindle.attach.find import Found, Path, choose, cross_attention, decoder_layer, self_attention
+from dwindle.attach.interface import FLEX, Call, HandWritten, Hook, Sink, register
 from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
 
@@ -34,6 +35,8 @@ GATE = "load this model with dwindle.from_pretrained"
 to build the model without its rule, and says these words, unless an implementation is asked for by name."""
 MARK = "load_this_model_with_dwindle_from_pretrained"
 """A buffer of attached models, for loaders that do not read the gate: they report it as a weight they do not know."""
+
+Source = Literal["prompt"]
 
 _SPECIAL = (
     "bos_token_id",
@@ -51,6 +54,8 @@ class Context:
 
     special: Tensor | None = None
     """Bool (items, source tokens)."""
+    span: Tensor | None = None
+    """Bool (items, prompt): the source inside the prompt, while a span is open."""
 
     def __reduce__(self) -> tuple[type[Context], tuple[()]]:
         return Context, ()  # a copy of the model is in no call
@@ -77,8 +82,9 @@ class Handle:
     model: PreTrainedModel
     rule: Rule
     layers: list[int]
-    """Indices among the model's cross-attention layers."""
+    """Indices among the model's cross-attention layers, or its self-attention layers with a source in the prompt."""
     attached: list[Attached]
+    source: Source | None = None
     previous: Any = None
     """What the config said of a rule before."""
     loading: Any = None
@@ -97,7 +103,8 @@ class Handle:
 
     def __str__(self) -> str:
         width = max(len(a.name) for a in self.attached)
-        lines = [f"{self.rule} attached to {len(self.attached)} layers of {type(self.model).__name__}"]
+        what = f"{len(self.attached)} layers of {type(self.model).__name__}"
+        lines = [f"{self.rule} attached to {what}" + (", source: the prompt" if self.source else "")]
         return "\n".join([*lines, *(f"  {a.name:<{width}}  {a.path}" for a in self.attached)])
 
     __repr__ = __str__
@@ -108,25 +115,22 @@ def attach(
     rule: Rule | str,
     layers: int | range | list[int] | None = None,
     modules: list[str] | None = None,
+    source: Source | None = None,
 ) -> Handle:
-    """Put ``rule`` into the cross-attention of ``model``.
+    """Put ``rule`` into the cross-attention of ``model``, or into the self-attention of a decoder-only one.
 
     Args:
-        model: an encoder-decoder model of `transformers`.
+        model: an encoder-decoder model of `transformers`; with a ``source``, a decoder-only one.
         rule: a rule or its notation; ``"training-free"`` for a model that was never trained with one.
-        layers: the last so many cross-attention layers, a list of indices, or None for all.
+        layers: the last so many attention layers, a list of indices, or None for all.
         modules: names of attention modules, for a model whose cross-attention is not found by itself.
+        source: ``"prompt"`` for a decoder-only model: its source is in the prompt (see ``dwindle.source_span``).
 
     Returns:
         A handle: print it to see what was attached. Attaching again replaces the rule.
     """
     rule = parse(rule)
-    found = cross_attention(model, modules)
-    if not found:
-        raise ValueError(
-            f"{type(model).__name__} has no cross-attention: for a decoder-only model mark its source with "
-            "dwindle.source_span, or name the attention modules with modules=[...]"
-        )
+    found = _find(model, modules, source)
     chosen = choose(found, layers)
     configs = (getattr(f.module, "config", None) for f in found)
     if any(getattr(config, "_attn_implementation", None) == "flex_attention" for config in configs):
@@ -135,11 +139,12 @@ def attach(
         detach(model)
     _warn_if_untrained(model, rule)
 
-    register()
-    handle = Handle(model, rule, chosen, [], previous=getattr(model.config, "dwindle", None))
+    handle = Handle(model, rule, chosen, [], source, previous=getattr(model.config, "dwindle", None))
     for index in chosen:
         handle.attached.append(_attach_one(found[index], handle))
-    if rule.protect == "special":
+    if source == "prompt":
+        _see_prompt(handle)
+    elif rule.protect == "special":
         encoder = model.get_encoder()
         encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
 
@@ -147,6 +152,8 @@ def attach(
     settings: dict[str, Any] = {"rule": str(rule), "layers": chosen}
     if modules is not None:
         settings["modules"] = modules
+    if source is not None:
+        settings["source"] = source
     model.config.dwindle = settings
     model.config.attn_implementation = GATE
     model.register_buffer(MARK, torch.zeros(1, dtype=torch.uint8, device=model.device))
@@ -165,10 +172,12 @@ def detach(model: PreTrainedModel) -> None:
         else:
             del one.module.forward
     for module in model.modules():
-        ours = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, _Hook)]
+        ours = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, Hook)]
         for key in ours:
             del module._forward_pre_hooks[key]
             module._forward_pre_hooks_with_kwargs.pop(key, None)
+    if isinstance(vars(model).get("generate"), prompt.Generate):
+        del model.generate
     delattr(model, MARK)
     handle.loading.remove()
     del model.config.attn_implementation
@@ -179,18 +188,42 @@ def detach(model: PreTrainedModel) -> None:
     del model._dwindle
 
 
+def _find(model: PreTrainedModel, modules: list[str] | None, source: Source | None) -> list[Found]:
+    if source not in (None, "prompt"):
+        raise ValueError(f"source={source!r} is unknown: pass source='prompt', or none for an encoder-decoder model")
+    found = self_attention(model, modules) if source else cross_attention(model, modules)
+    if not found:
+        raise ValueError(
+            f"{type(model).__name__} has no cross-attention: for a decoder-only model pass source='prompt', "
+            "or name the attention modules with modules=[...]"
+        )
+    return found
+
+
 def _attach_one(found: Found, handle: Handle) -> Attached:
     module = found.module
+    room = prompt if handle.source else interface
     one = Attached(found.name, found.path, module, getattr(module, "config", None))
     if found.path == "registry":
+        register(room.NAME, room.attend)
         module.config = copy.copy(one.original)
-        module.config.__dict__["_attn_implementation_internal"] = NAME
+        module.config.__dict__["_attn_implementation_internal"] = room.NAME
     else:
         module.forward = HandWritten(module)
-    module.register_forward_pre_hook(_HandOver(handle, one), with_kwargs=True)
-    if (layer := decoder_layer(handle.model, found.name)) is not None:
+    hand_over = prompt.HandOver(handle, one) if handle.source else _HandOver(handle, one)
+    module.register_forward_pre_hook(hand_over, with_kwargs=True)
+    if handle.source is None and (layer := decoder_layer(handle.model, found.name)) is not None:
         layer.register_forward_pre_hook(_SeeLayer(handle, one, _parameters(layer)), with_kwargs=True)
     return one
+
+
+def _see_prompt(handle: Handle) -> None:
+    """The hook that hands the source down the model, and the ``generate`` that knows its prompt."""
+    model = handle.model
+    special = sorted(special_tokens(model)) if handle.rule.protect == "special" else None
+    model.register_forward_pre_hook(prompt.HandDown(handle, _parameters(model), special), with_kwargs=True)
+    if hasattr(model, "generate"):
+        model.generate = prompt.Generate(handle)
 
 
 def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
@@ -213,20 +246,7 @@ def _parameters(module: nn.Module) -> list[str]:
 
 
 @dataclass
-class _Hook:
-    """A forward pre-hook of ours. Objects rather than closures: they are copied and pickled with the model."""
-
-    handle: Handle
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin
-        twin.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items()})
-        return twin
-
-
-@dataclass
-class _SeeLayer(_Hook):
+class _SeeLayer(Hook):
     """On the decoder layer around an attached module: its self-attention mask, which shows the rows of padding.
 
     The layer, for it is what gradient checkpointing runs again: a mask seen further out would be another call's.
@@ -242,7 +262,7 @@ class _SeeLayer(_Hook):
 
 
 @dataclass
-class _SeeSource(_Hook):
+class _SeeSource(Hook):
     """On the encoder: where the special tokens of the source are."""
 
     parameters: list[str]
@@ -255,7 +275,7 @@ class _SeeSource(_Hook):
 
 
 @dataclass
-class _HandOver(_Hook):
+class _HandOver(Hook):
     """On an attached module: hand this call its rule, its cache layer, its rows."""
 
     one: Attached

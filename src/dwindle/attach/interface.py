@@ -8,6 +8,7 @@ positions are special in this call.
 
 from __future__ import annotations  # CoveredLayer needs transformers, which is imported only when attaching
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +26,25 @@ from dwindle.attention.softmax import attention_rows, grouped
 
 if TYPE_CHECKING:
     from dwindle.attach.cache import CoveredLayer
+    from dwindle.attach.handle import Handle
 
 NAME = "dwindle"
 FLEX = "flex attention masks cannot carry a rule: load the model with attn_implementation='sdpa' or 'eager'"
 
 Sink = Callable[[Tensor, Tensor, Coverage], None]
+
+
+@dataclass
+class Hook:
+    """A forward pre-hook of ours. Objects rather than closures: they are copied and pickled with the model."""
+
+    handle: Handle
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Hook:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items()})
+        return twin
 
 
 @dataclass
@@ -70,13 +85,13 @@ class Call:
             self.layer.advance(after, rows, replay)
 
 
-def register() -> None:
-    """Make ``attend`` known to the library. The mask format must be registered too: without it, masks are dropped."""
+def register(name: str, function: Callable[..., Any]) -> None:
+    """Make ``function`` known to the library. The mask format must be registered too: else masks are dropped."""
     from transformers.masking_utils import AttentionMaskInterface, eager_mask
     from transformers.modeling_utils import AttentionInterface
 
-    AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, eager_mask)
+    AttentionInterface.register(name, function)
+    AttentionMaskInterface.register(name, eager_mask)
 
 
 def attend(

@@ -9,7 +9,7 @@ from __future__ import annotations  # the types of transformers are named here b
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dwindle.attach.handle import Attached, Handle, attach
+from dwindle.attach.prompt import source_span
 from dwindle.attention.coverage import Coverage
 from dwindle.attention.rules import Plain
 
@@ -67,7 +68,7 @@ def record(model: PreTrainedModel, layers: list[int] | None = None, heads: Heads
     handle = handle or borrowed
     assert handle is not None
     recorder = _Recorder(model, _pick(handle, layers), heads)
-    generate = model.generate
+    generate, own = model.generate, model.__dict__.get("generate")
     hook = model.register_forward_hook(recorder.bundle)
     model.generate = recorder.generating(generate)
     recorder.listen(True)
@@ -77,6 +78,8 @@ def record(model: PreTrainedModel, layers: list[int] | None = None, heads: Heads
         recorder.listen(False)
         hook.remove()
         del model.generate
+        if own is not None:
+            model.generate = own
         if borrowed is not None:
             borrowed.detach()
 
@@ -123,6 +126,9 @@ class _Recorder:
             return
         attention = torch.stack([torch.cat(sink.attention, dim=-2) for sink in sinks])  # type: ignore[union-attr]
         weights = torch.stack([torch.cat(sink.weights, dim=-2) for sink in sinks])  # type: ignore[union-attr]
+        if self.tokens is not None:  # the rows inside a prompt led to none of them
+            first = attention.shape[-2] - self.tokens.shape[1]
+            attention, weights = attention[..., first:, :], weights[..., first:, :]
         self.records.append(Record([one.name for one in self.picked], self.tokens, attention, weights))
         self.listen(True)
 
@@ -148,13 +154,31 @@ class _Recorder:
         source = {k: v.repeat_interleave(times, dim=0) for k, v in source.items()}
         training = self.model.training
         self.model.eval()
-        self.tokens = sequences[:, 1:].cpu()
         try:
-            rows = self._written(sequences)
-            self.model(**source, decoder_input_ids=sequences[:, :-1], decoder_attention_mask=rows, use_cache=False)
+            if self.model._dwindle.source == "prompt":
+                self._pass_over_prompt(sequences, source, "position_ids" in known)
+            else:
+                self.tokens = sequences[:, 1:].cpu()
+                rows = self._written(sequences)
+                self.model(**source, decoder_input_ids=sequences[:, :-1], decoder_attention_mask=rows, use_cache=False)
         finally:
             self.tokens = None
             self.model.train(training)
+
+    def _pass_over_prompt(self, sequences: Tensor, given: dict[str, Tensor], takes_positions: bool) -> None:
+        """Prompt and output are one sequence (N, P + T); the last row of the prompt led to the first token."""
+        if "input_ids" not in given:
+            raise ValueError("a generate() is recorded from its tokens: pass input_ids, not inputs_embeds")
+        prompt = given["input_ids"]
+        width = prompt.shape[1]
+        mask = given.get("attention_mask", torch.ones_like(prompt))
+        real = torch.cat([mask, self._written(sequences[:, width - 1 :])[:, 1:]], dim=1)
+        positions = {"position_ids": (real.cumsum(1) - 1).clamp(min=0)} if takes_positions else {}
+        self.tokens = sequences[:, width:].cpu()
+        # A span that is open stays open; else the source is what generate() took for it.
+        open_span = self.model._dwindle.context.span is not None
+        with nullcontext() if open_span else source_span(self.model, mask):
+            self.model(input_ids=sequences[:, :-1], attention_mask=real, use_cache=False, **positions)
 
     def _written(self, sequences: Tensor) -> Tensor:
         """(N, T): 1 for rows that led to a token of the output, 0 once it has ended."""

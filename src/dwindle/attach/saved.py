@@ -37,8 +37,8 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
         loaded: Any = auto_class.from_pretrained(name, **kwargs)
     model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info=True
     if settings := getattr(model.config, "dwindle", None):
-        modules = settings.get("modules")
-        handle = attach(model, settings["rule"], None if modules else settings["layers"], modules)
+        modules, source = settings.get("modules"), settings.get("source")
+        handle = attach(model, settings["rule"], None if modules else settings["layers"], modules, source)
         handle.previous = None  # detached and saved again, the model carries no rule
     return loaded
 
