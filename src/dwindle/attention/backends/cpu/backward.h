@@ -22,15 +22,16 @@ template <class IO, class C> class Backward {
         strips((p.S + width - 1) / width), rows(std::min(p.rows, p.T)), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         direct(sizeof(IO) == sizeof(C) && p.D % width == 0 && p.Dv % width == 0),
         gate(p.mode == DYDIM && !p.detach_gate ? Gate::flows : p.dpeak ? Gate::passes : Gate::none),
-        workers(p.threads) {
+        team(team_size(p, sizeof(C))), workers(p.threads) {
+    const Index own = (strips + team - 1) / team;
     for (Worker& w : workers) {
       w.q.get(rows * ldq), w.dout.get(rows * ldv), w.dq.get(rows * ldq);
-      w.attention.get(strips * rows * width), w.gradient.get(strips * rows * width);
-      if (p.softcap) w.slope.get(strips * rows * width);
+      w.attention.get(own * rows * width), w.gradient.get(own * rows * width);
+      if (p.softcap) w.slope.get(own * rows * width);
       w.strip.get(3 * rows * width), w.dots.get(rows * lanes), w.dot.get(rows);
-      for (Buffer<C>* x : {&w.total, &w.peak, &w.later, &w.gate}) x->get(strips * width);
+      for (Buffer<C>* x : {&w.total, &w.peak, &w.later, &w.gate}) x->get(own * width);
       w.packed.get(std::max(round_up(std::max(p.D, p.Dv), lanes) * width, chunk * width * ldq));
-      if (!direct) w.dk.get(strips * width * ldq), w.dv.get(strips * width * ldv);
+      if (!direct) w.dk.get(own * width * ldq), w.dv.get(own * width * ldv);
     }
   }
 
@@ -39,7 +40,7 @@ template <class IO, class C> class Backward {
   void operator()() {
     const bool all_items = p.dbias && !p.dbias_stride[0], all_heads = p.dbias && !p.dbias_stride[1];
     const Index items = all_items ? 1 : p.B, groups = all_heads ? 1 : p.Hk;
-    share(items * groups, p.threads, strips, [=, this](Index unit, Team team) {
+    share(items * groups, p.threads, team, strips, [=, this](Index unit, Team team) {
       for (Index b = all_items ? 0 : unit / groups; b < (all_items ? p.B : unit / groups + 1); ++b)
         for (Index g = all_heads ? 0 : unit % groups; g < (all_heads ? p.Hk : unit % groups + 1); ++g)
           group(b, g, team);
@@ -57,6 +58,7 @@ template <class IO, class C> class Backward {
   Index strips, rows, ldq, ldv;
   bool direct;  // gradients of k and v are summed where they go
   Gate gate;
+  int team;
   std::vector<Worker> workers;
 
   struct Part { Index from, to, s0, columns; };  // a member's strips and source positions
@@ -124,7 +126,7 @@ template <class IO, class C> class Backward {
   Index columns_of(Index strip) const { return std::min(Index(width), p.S - strip * width); }
 
   // One strip: attention and its gradient (kept for through_softmax), and the gradient of v.
-  void through_rule(Index b, Index h, Index t0, Index n, Index i, Part part, C* dv, Worker& w) {
+  PHASE void through_rule(Index b, Index h, Index t0, Index n, Index i, Part part, C* dv, Worker& w) {
     const Index at = (i - part.from) * n * width, g = h / (p.H / p.Hk), s0 = i * width, columns = columns_of(i);
     C *a = w.attention.get() + at, *gradient = w.gradient.get() + at, *strip = w.strip.get(), kept[width];
     const IO* k = (const IO*)p.k + b * p.k_stride[0] + g * p.k_stride[1] + s0 * p.k_stride[2];
@@ -153,7 +155,7 @@ template <class IO, class C> class Backward {
   }
 
   // Strips i..end: gradient of the scores in place of the attention, then those of k, q and the bias.
-  void through_softmax(Index b, Index h, Index t0, Index n, Index i, Index end, Part part, const C* dots, C* dk, Worker& w) {
+  PHASE void through_softmax(Index b, Index h, Index t0, Index n, Index i, Index end, Part part, const C* dots, C* dk, Worker& w) {
     const Index ld = direct ? p.D : ldq;
     const Index begin = i;
     for (; i < end; ++i) {
@@ -185,7 +187,7 @@ template <class IO, class C> class Backward {
   }
 
   // The gradient of q of the block, summed over the team.
-  void write(Index b, Index h, Index t0, Index n, Team team) const {
+  PHASE void write(Index b, Index h, Index t0, Index n, Team team) const {
     for (Index t = team.from(n); t < team.to(n); ++t) {
       IO* dq = (IO*)p.dq + ((b * p.H + h) * p.T + t0 + t) * p.D;
       for (Index d = 0; d < p.D; ++d) {

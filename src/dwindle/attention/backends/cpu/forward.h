@@ -14,26 +14,27 @@ template <class IO, class C> class Forward {
  public:
   static constexpr int width = Simd<C>::width, lanes = Simd<C>::lanes;
   static constexpr Index chunk = 256 / width;  // strips whose scores, exponentials and values stay in cache
+  static constexpr C safe = 40;                // below, e^score needs no maximum taken off: sums stay in range
   static constexpr Index few = 4;              // up to so many rows (decoding) k and v are read once, unpacked
 
   Forward(const Problem& p, Diminish<C> rule)
       : p(p), rule(rule), g1(function<C>(p.s1, p.p1, p.terms1)), g2(function<C>(p.s2, p.p2, p.terms2)),
         strips((p.S + width - 1) / width), rows(std::min(p.rows, p.T)), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
-        workers(p.threads) {
-    const Index chunks = (strips + chunk - 1) / chunk;
+        team(team_size(p, sizeof(C))), workers(p.threads) {
+    const Index own = (strips + team - 1) / team, chunks = (own + chunk - 1) / chunk;
     for (Worker& w : workers) {
       w.q.get(rows * ldq);
       w.out.get(rows * ldv);
-      w.tile.get(strips * rows * width);
+      w.tile.get(own * rows * width);
       w.factor.get(chunks * rows);
-      w.top.get(rows), w.sum.get(rows), w.wide.get(rows * width);
-      w.total.get(strips * width), w.peak.get(strips * width);
+      w.top.get(rows), w.sum.get(rows), w.wide.get(rows * lanes);
+      w.total.get(own * width), w.peak.get(own * width);
       w.packed.get(std::max(round_up(p.D, lanes) * width, chunk * width * ldv));
     }
   }
 
   void operator()() {
-    share(p.B * p.H, p.threads, strips, [this](Index unit, Team team) { head(unit / p.H, unit % p.H, team); });
+    share(p.B * p.H, p.threads, team, strips, [this](Index unit, Team team) { head(unit / p.H, unit % p.H, team); });
   }
 
  private:
@@ -45,6 +46,7 @@ template <class IO, class C> class Forward {
   Diminish<C> rule;
   Function<C> g1, g2;
   Index strips, rows, ldq, ldv;
+  int team;
   std::vector<Worker> workers;
 
   void head(Index b, Index h, Team team) {
@@ -72,10 +74,18 @@ template <class IO, class C> class Forward {
     pack_rows<C, IO>(q, p.q_stride[2], n, p.D, C(p.scale), w.q.get(), ldq);
     std::fill_n(w.top.get(), n, -std::numeric_limits<C>::infinity());
     std::fill_n(w.sum.get(), n, C(0));
+    const C longest = longest_row(w.q.get(), n) + std::numeric_limits<C>::min();  // 0 means: none given
     for (Index i = from, part = 0; i < to; i += chunk, ++part) {
       const Index end = std::min(i + chunk, to);
-      scores(b, h, t0, n, i, end, from, w);
-      exponentials(n, i, end, from, w, w.factor.get() + part * n);
+      C* reference = w.factor.get() + part * n;
+      if (n > few && !p.bias && scores(b, h, t0, n, i, end, from, longest, w)) {
+        std::fill_n(reference, n, C(0));
+      } else {
+        scores(b, h, t0, n, i, end, from, 0, w);
+        highest(n, w, reference);
+        for (Index j = i; j < end; ++j) exponentials(n, strip_of(w, j, from, n), reference, w.wide.get());
+      }
+      add_sums(n, reference, w);
     }
     team.wait();
     normalise(b, h, t0, n, (to - from + chunk - 1) / chunk, w, team);
@@ -90,25 +100,76 @@ template <class IO, class C> class Forward {
     team.wait();
   }
 
+  C longest_row(const C* q, Index n) const {
+    C most = 0;
+    for (Index t = 0; t < n; ++t) {
+      Vec<C> squares{};
+      for (Index d = 0; d < p.D; d += lanes) squares += load(q + t * ldq + d) * load(q + t * ldq + d);
+      most = std::max(most, sum(squares));
+    }
+    return std::sqrt(most);
+  }
+
   Index columns_of(Index strip) const { return std::min(Index(width), p.S - strip * width); }
   C* strip_of(Worker& w, Index strip, Index from, Index n) { return w.tile.get() + (strip - from) * n * width; }
 
-  // Scores of strips i..end, and the largest of each row by column of a strip in w.wide.
-  void scores(Index b, Index h, Index t0, Index n, Index i, Index end, Index from, Worker& w) {
-    const IO* k = (const IO*)p.k + b * p.k_stride[0] + h / (p.H / p.Hk) * p.k_stride[1];
-    std::fill_n(w.wide.get(), n * width, -std::numeric_limits<C>::infinity());
+  const IO* keys(Index b, Index h, Index strip) const {
+    return (const IO*)p.k + b * p.k_stride[0] + h / (p.H / p.Hk) * p.k_stride[1] + strip * width * p.k_stride[2];
+  }
+
+  // Scores of strips i..end. Given the length of the longest query they become exponentials at once, and
+  // w.wide their sums by lane; false, and nothing done, if a score may be too large for that (it is at most the
+  // product of the lengths of q and k). Without, w.wide is the largest score by lane.
+  PHASE bool scores(Index b, Index h, Index t0, Index n, Index i, Index end, Index from, C longest, Worker& w) {
+    C* wide = w.wide.get();
+    std::fill_n(wide, n * lanes, longest ? C(0) : -std::numeric_limits<C>::infinity());
     for (; i < end; ++i) {
       C* tile = strip_of(w, i, from, n);
-      const IO* rows_of_k = k + i * width * p.k_stride[2];
       if (n <= few) {
-        dots(rows_of_k, columns_of(i), n, w.q.get(), tile);
+        dots(keys(b, h, i), columns_of(i), n, w.q.get(), tile);
       } else {
-        pack_columns<C, IO>(rows_of_k, p.k_stride[2], columns_of(i), p.D, w.packed.get());
+        pack_columns<C, IO>(keys(b, h, i), p.k_stride[2], columns_of(i), p.D, w.packed.get());
+        if (longest && !(longest * longest * longest_square(w.packed.get(), p.D) < safe * safe)) return false;
         strip_product<C>(n, {w.q.get(), ldq, 1, p.D, 0}, 1, w.packed.get(), width, tile, width, false);
       }
       adjust<C>(p, b, h, t0, n, i * width, columns_of(i), tile, nullptr);
-      for (Index j = 0; j < n * width; j += lanes)
-        store(w.wide.get() + j, larger<C>(load(tile + j), load(w.wide.get() + j)));
+      if (longest) {
+        exponentials(n, tile, nullptr, wide);
+      } else {
+        for (Index t = 0; t < n; ++t, tile += width)
+          store(wide + t * lanes, larger<C>(larger<C>(load(tile), load(tile + lanes)), load(wide + t * lanes)));
+      }
+    }
+    return true;
+  }
+
+  // e^(score - reference) of a strip in place (no reference: 0), added to `wide` by column.
+  static void exponentials(Index n, C* tile, const C* reference, C* wide) {
+    for (Index t = 0; t < n; ++t, tile += width) {
+      const C zero = reference ? reference[t] : C(0);
+      const Vec<C> e0 = exponential(load(tile) - zero), e1 = exponential(load(tile + lanes) - zero);
+      store(tile, e0), store(tile + lanes, e1);
+      store(wide + t * lanes, load(wide + t * lanes) + (e0 + e1));
+    }
+  }
+
+  // The largest score of each row as the reference, or 0 where all are -inf; w.wide is cleared for sums.
+  static void highest(Index n, Worker& w, C* reference) {
+    for (Index t = 0; t < n; ++t) {
+      const C x = top<C>(load(w.wide.get() + t * lanes));
+      reference[t] = x == -std::numeric_limits<C>::infinity() ? C(0) : x;
+    }
+    std::fill_n(w.wide.get(), n * lanes, C(0));
+  }
+
+  // The sums of a chunk join those of the row, which are relative to the largest reference so far.
+  static void add_sums(Index n, const C* reference, Worker& w) {
+    C *tops = w.top.get(), *sums = w.sum.get();
+    for (Index t = 0; t < n; ++t) {
+      const C before = tops[t], now = std::max(before, reference[t]), added = sum(load(w.wide.get() + t * lanes));
+      sums[t] = (before == now ? sums[t] : sums[t] * std::exp(before - now)) +
+                (reference[t] == now ? added : added * std::exp(reference[t] - now));
+      tops[t] = now;
     }
   }
 
@@ -140,40 +201,19 @@ template <class IO, class C> class Forward {
     }
   }
 
-  // Scores become e^(score - the row's maximum so far), which is left in `reference`; sums follow it.
-  void exponentials(Index n, Index i, Index end, Index from, Worker& w, C* reference) {
-    C *top = w.top.get(), *sums = w.sum.get(), *wide = w.wide.get();
-    for (Index t = 0; t < n; ++t) {
-      const C highest = std::max(top[t], dwindle::top<C>(larger<C>(load(wide + t * width), load(wide + t * width + lanes))));
-      const bool nothing = highest == -std::numeric_limits<C>::infinity();
-      if (!nothing) sums[t] *= std::exp(top[t] - highest);
-      top[t] = highest;
-      reference[t] = nothing ? C(0) : highest;
-    }
-    std::fill_n(wide, n * width, C(0));
-    for (; i < end; ++i) {
-      C* tile = strip_of(w, i, from, n);
-      for (Index t = 0; t < n; ++t, tile += width) {
-        const Vec<C> e0 = exponential(load(tile) - reference[t]), e1 = exponential(load(tile + lanes) - reference[t]);
-        store(tile, e0), store(tile + lanes, e1);
-        store(wide + t * width, load(wide + t * width) + e0);
-        store(wide + t * width + lanes, load(wide + t * width + lanes) + e1);
-      }
-    }
-    for (Index t = 0; t < n; ++t) sums[t] += sum(load(wide + t * width) + load(wide + t * width + lanes));
-  }
-
   // From the references of each chunk to the factors that make its exponentials attention.
-  void normalise(Index b, Index h, Index t0, Index n, Index parts, Worker& w, Team team) {
+  PHASE void normalise(Index b, Index h, Index t0, Index n, Index parts, Worker& w, Team team) {
     for (Index t = 0; t < n; ++t) {
       C highest = -std::numeric_limits<C>::infinity(), all = 0;
       for (int m = 0; m < team.size; ++m) highest = std::max(highest, workers[team.base + m].top.get()[t]);
-      const bool nothing = highest == -std::numeric_limits<C>::infinity();
-      for (int m = 0; m < team.size && !nothing; ++m)
-        all += workers[team.base + m].sum.get()[t] * std::exp(workers[team.base + m].top.get()[t] - highest);
+      for (int m = 0; m < team.size; ++m)
+        if (const Worker& x = workers[team.base + m]; x.sum.get()[t] != 0)
+          all += x.sum.get()[t] * std::exp(x.top.get()[t] - highest);
+      const bool nothing = all == 0;
+      const C inverse = nothing ? C(0) : C(1) / all;
       for (Index part = 0; part < parts; ++part) {
         C& factor = w.factor.get()[part * n + t];
-        factor = nothing ? C(0) : std::exp(factor - highest) / all;
+        factor = factor == highest ? inverse : std::exp(factor - highest) * inverse;
       }
       if (p.lse && team.rank == 0)
         ((C*)p.lse)[(b * p.H + h) * p.T + t0 + t] = nothing ? std::numeric_limits<C>::infinity() : highest + std::log(all);
@@ -181,7 +221,7 @@ template <class IO, class C> class Forward {
   }
 
   // The rule on strips i..end, and dropout.
-  void weights(Index b, Index h, Index t0, Index n, Index i, Index end, Index from, const C* factor, Worker& w) {
+  PHASE void weights(Index b, Index h, Index t0, Index n, Index i, Index end, Index from, const C* factor, Worker& w) {
     for (; i < end; ++i) {
       C *tile = strip_of(w, i, from, n), kept[width];
       if (p.kept) kept_strip<C>(p, b, h, i * width, columns_of(i), kept);
@@ -191,7 +231,7 @@ template <class IO, class C> class Forward {
   }
 
   // out += weights V over strips i..end.
-  void context(Index b, Index h, Index n, Index i, Index end, Index from, Worker& w) {
+  PHASE void context(Index b, Index h, Index n, Index i, Index end, Index from, Worker& w) {
     const IO* v = (const IO*)p.v + b * p.v_stride[0] + h / (p.H / p.Hk) * p.v_stride[1] + i * width * p.v_stride[2];
     const Index positions = std::min(end * width, p.S) - i * width;
     C* tile = strip_of(w, i, from, n);
@@ -228,7 +268,7 @@ template <class IO, class C> class Forward {
   }
 
   // The context of the block, summed over the team.
-  void write(Index b, Index h, Index t0, Index n, Team team) const {
+  PHASE void write(Index b, Index h, Index t0, Index n, Team team) const {
     for (Index t = team.from(n); t < team.to(n); ++t) {
       IO* out = (IO*)p.out + ((b * p.H + h) * p.T + t0 + t) * p.Dv;
       for (Index d = 0; d < p.Dv; ++d) {

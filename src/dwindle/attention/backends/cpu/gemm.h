@@ -108,4 +108,15 @@ inline void pack_columns(const IO* from, Index stride, Index rows, Index columns
   }
 }
 
+// The largest squared length of a column of a packed strip.
+template <class C> inline C longest_square(const C* packed, Index rows) {
+  constexpr int n = Simd<C>::lanes;
+  Vec<C> sums[2] = {};
+  for (Index d = 0; d < rows; ++d, packed += 2 * n) {
+    sums[0] += load(packed) * load(packed);
+    sums[1] += load(packed + n) * load(packed + n);
+  }
+  return top<C>(larger<C>(sums[0], sums[1]));
+}
+
 }  // namespace dwindle

@@ -1,5 +1,5 @@
 // Diminishing attention on the CPU: the C interface. Plain C++20 without torch's headers, so that it compiles
-// in seconds wherever a compiler is; Python passes pointers, sizes and strides (operator.py).
+// in seconds wherever a compiler is; Python passes pointers, sizes and strides (op.py).
 #include "backward.h"
 #include "forward.h"
 

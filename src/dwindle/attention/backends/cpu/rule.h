@@ -10,7 +10,7 @@
 
 namespace dwindle {
 
-constexpr int TERMS = 12;
+constexpr int TERMS = 9;
 
 enum Mode { PLAIN = 0, DIM = 1, DYDIM = 2 };
 enum Kind { NONE = 0, LOG = 1, POWER = 2 };
@@ -34,10 +34,11 @@ template <class C, Kind kind> struct Along {
   INLINE Vec<C> gain(Vec<C> x) {
     if constexpr (sizeof(C) == 4) {
       const Vec<C> y = x * x;
-      Vec<C> even = spread(g.terms[10]), odd = spread(g.terms[11]);
-      for (int k = 8; k >= 0; k -= 2) {
+      Vec<C> even = spread(g.terms[8]), odd = spread(g.terms[7]);  // two chains at once
+#pragma GCC unroll 4
+      for (int k = 6; k >= 0; k -= 2) {
         even = even * y + g.terms[k];
-        odd = odd * y + g.terms[k + 1];
+        if (k) odd = odd * y + g.terms[k - 1];
       }
       e = (odd * x + even) * x;
     } else {

@@ -1,7 +1,8 @@
 // The problem as it comes through the C interface, and how threads share it.
 //
-// A unit of work is one head of one item. Left-over units (fewer than threads) are done by teams: each member
-// owns a range of source strips, and only sums over a row (softmax, context, gradient of q) are exchanged.
+// A unit of work is one head of one item. Long sources and left-over units (fewer than threads) are done by
+// teams: each member owns a range of source strips, and only sums over a row (softmax, context, gradient of q)
+// are exchanged.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -103,17 +104,27 @@ struct Team {
   Index to(Index n) const { return n * (rank + 1) / size; }
 };
 
-// Runs run(unit, team) for every unit: whole units first, as threads are free; the rest by teams.
-template <class Run> void share(Index units, Index threads, Index strips, Run run) {
+// How many threads share one unit from the start: a tile of rows x S should not exceed 2 MB a thread.
+inline int team_size(const Problem& p, Index bytes) {
+  return int(std::clamp<Index>(std::min(p.rows, p.T) * p.S * bytes >> 21, 1, p.threads));
+}
+
+// Runs run(unit, team) for every unit: as many whole rounds as there are, then the rest by larger teams.
+template <class Run> void share(Index units, Index threads, int least, Index strips, Run run) {
   std::atomic<Index> next{0};
-  std::vector<Barrier> barriers(threads);
+  std::vector<Barrier> barriers(threads), rest(threads);
   auto thread = [&](int id, int count) {
-    const Index whole = units / count * count, left = units - whole;
-    for (Index u; (u = next.fetch_add(1)) < whole;) run(u, Team{id, 0, 1, nullptr});
+    int size = std::min(least, count), teams = count / size, team = id / size;
+    const Index whole = units / teams * teams, left = units - whole;
+    if (size == 1) {  // as threads are free
+      for (Index u; (u = next.fetch_add(1)) < whole;) run(u, Team{id, 0, 1, nullptr});
+    } else if (team < teams) {
+      for (Index u = team; u < whole; u += teams) run(u, Team{team * size, id % size, size, &barriers[team]});
+    }
     if (!left) return;
-    const int fair = int(strips / 2 < 1 ? 1 : strips / 2), size = std::min(int(count / left), fair);
-    const int team = id / size;
-    if (team < left) run(whole + team, Team{team * size, id % size, size, &barriers[team]});
+    size = std::max<int>(size, std::min<Index>(count / left, std::max<Index>(strips / 2, 1)));
+    team = id / size;
+    if (team < left) run(whole + team, Team{team * size, id % size, size, &rest[team]});
   };
 #ifdef _OPENMP
 #pragma omp parallel num_threads(int(threads))

@@ -1,7 +1,7 @@
 """The CPU kernel as ``torch.library`` operators: forward, backward, and a decoding step in place.
 
 Knows tensors, the C structure and autograd. A rule is here only ``[mode, s1, p1, s2, p2, detach_gate]``: every
-shipped g is a Box-Cox function (s, p). What the kernel does not do is decided elsewhere (functional.py).
+shipped g is a Box-Cox function (s, p). What the kernel can do is said in ``cpu/__init__.py``.
 """
 
 import ctypes
@@ -16,22 +16,19 @@ from torch import Tensor
 from dwindle.attention.backends.cpu.build import Problem, library
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
-_TERMS = 12
-_TILE = 512 * 1024  # elements of a thread's tile of scores: rows x S
+_TERMS = 9
+_ROWS, _TILE = 128, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
 _PLAIN, _DIM, _DYDIM = range(3)
 _NONE, _LOG, _POWER = range(3)
-
-Rule = Sequence[float]
 
 
 def block_rows(t: int, s: int) -> int:
     """Target rows of a block: enough to use each packed key often, few enough for the cache."""
-    blocks = math.ceil(t / max(16, min(64, _TILE // max(s, 1))))
-    return math.ceil(t / max(blocks, 1))
+    most = max(16, min(_ROWS, _TILE // max(s, 1)))
+    return -(-t // max(-(-t // most), 1))
 
 
-@torch.library.custom_op("dwindle::attention", mutates_args=(), device_types="cpu")
-def forward(
+def compute(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -63,6 +60,9 @@ def forward(
     return out, after, top, lse, totals, peaks
 
 
+forward = torch.library.custom_op("dwindle::attention", compute, mutates_args=(), device_types="cpu")
+
+
 @forward.register_fake
 def _(
     query: Tensor,
@@ -83,8 +83,7 @@ def _(
     return _outputs(query, key, value, save)
 
 
-@torch.library.custom_op("dwindle::attention_step", mutates_args=("total", "peak"), device_types="cpu")
-def step(
+def compute_step(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -106,6 +105,11 @@ def step(
     p.out, p.total, p.peak = out.data_ptr(), total.data_ptr(), peak.data_ptr()
     _run("dwindle_forward", p)
     return out
+
+
+step = torch.library.custom_op(
+    "dwindle::attention_step", compute_step, mutates_args=("total", "peak"), device_types="cpu"
+)
 
 
 @step.register_fake
