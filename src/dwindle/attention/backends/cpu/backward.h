@@ -188,14 +188,9 @@ template <class IO, class C> class Backward {
 
   // The gradient of q of the block, summed over the team.
   PHASE void write(Index b, Index h, Index t0, Index n, Team team) const {
-    for (Index t = team.from(n); t < team.to(n); ++t) {
-      IO* dq = (IO*)p.dq + ((b * p.H + h) * p.T + t0 + t) * p.D;
-      for (Index d = 0; d < p.D; ++d) {
-        C x = 0;
-        for (int m = 0; m < team.size; ++m) x += workers[team.base + m].dq.get()[t * ldq + d];
-        dq[d] = narrow<IO, C>(x * C(p.scale));
-      }
-    }
+    for (Index t = team.from(n); t < team.to(n); ++t)
+      write_row<C, IO>(team.size, [&](int m) { return workers[team.base + m].dq.get() + t * ldq; }, C(p.scale), p.D,
+                       (IO*)p.dq + ((b * p.H + h) * p.T + t0 + t) * p.D);
   }
 };
 

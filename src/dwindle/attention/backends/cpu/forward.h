@@ -269,14 +269,9 @@ template <class IO, class C> class Forward {
 
   // The context of the block, summed over the team.
   PHASE void write(Index b, Index h, Index t0, Index n, Team team) const {
-    for (Index t = team.from(n); t < team.to(n); ++t) {
-      IO* out = (IO*)p.out + ((b * p.H + h) * p.T + t0 + t) * p.Dv;
-      for (Index d = 0; d < p.Dv; ++d) {
-        C x = 0;
-        for (int m = 0; m < team.size; ++m) x += workers[team.base + m].out.get()[t * ldv + d];
-        out[d] = narrow<IO, C>(x);
-      }
-    }
+    for (Index t = team.from(n); t < team.to(n); ++t)
+      write_row<C, IO>(team.size, [&](int m) { return workers[team.base + m].out.get() + t * ldv; }, C(1), p.Dv,
+                       (IO*)p.out + ((b * p.H + h) * p.T + t0 + t) * p.Dv);
   }
 };
 

@@ -93,6 +93,8 @@ inline void pack_rows(const IO* from, Index stride, Index rows, Index columns, C
 template <class C, class IO>
 inline void pack_columns(const IO* from, Index stride, Index rows, Index columns, C* to) {
   constexpr int n = Simd<C>::lanes, width = Simd<C>::width;
+  for (Index i = 0; i < width; ++i)  // the next strip, which is wanted as soon as this one is multiplied
+    for (Index d = 0; d < columns; d += 64 / sizeof(IO)) __builtin_prefetch(from + (width + i) * stride + d);
   for (Index half = 0; half < width; half += n) {
     for (Index d = 0; d < columns; d += n) {
       Vec<C> square[n];
@@ -117,6 +119,25 @@ template <class C> inline C longest_square(const C* packed, Index rows) {
     sums[1] += load(packed + n) * load(packed + n);
   }
   return top<C>(larger<C>(sums[0], sums[1]));
+}
+
+// A row times `scale` into memory, summed over the same row of `parts` matrices at parts(m).
+template <class C, class IO, class Parts>
+inline void write_row(int count, Parts parts, C scale, Index columns, IO* to) {
+  constexpr int n = Simd<C>::lanes;
+  Index d = 0;
+  for (; d + n <= columns; d += n) {
+    Vec<C> x = load(parts(0) + d);
+    for (int m = 1; m < count; ++m) x += load(parts(m) + d);
+    x *= scale;
+    if constexpr (sizeof(IO) == sizeof(C)) store((C*)to + d, x);
+    else for (int j = 0; j < n; ++j) to[d + j] = narrow<IO, C>(x[j]);
+  }
+  for (; d < columns; ++d) {
+    C x = 0;
+    for (int m = 0; m < count; ++m) x += parts(m)[d];
+    to[d] = narrow<IO, C>(x * scale);
+  }
 }
 
 }  // namespace dwindle

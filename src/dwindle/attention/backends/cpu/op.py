@@ -5,7 +5,6 @@ shipped g is a Box-Cox function (s, p). What the kernel can do is said in ``cpu/
 """
 
 import ctypes
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,9 +13,9 @@ import torch
 from torch import Tensor
 
 from dwindle.attention.backends.cpu.build import Problem, library
+from dwindle.attention.backends.polynomial import TERMS, terms
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
-_TERMS = 9
 _ROWS, _TILE = 128, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
 _PLAIN, _DIM, _DYDIM = range(3)
 _NONE, _LOG, _POWER = range(3)
@@ -302,12 +301,7 @@ def _broadcast(x: Tensor) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _terms(p: float) -> Any:
-    """The polynomial E(x) / x on [0, 1], E(x) = (1 + x)^p - 1 or ln(1 + x) for p = 0, through Chebyshev nodes."""
-    x = [(1 - math.cos(math.pi * (i + 0.5) / _TERMS)) / 2 for i in range(_TERMS)]
-    y = [(math.expm1(p * math.log1p(u)) if p else math.log1p(u)) / u for u in x]
-    powers = torch.tensor(x, dtype=torch.float64)[:, None] ** torch.arange(_TERMS)
-    terms = torch.linalg.solve(powers, torch.tensor(y, dtype=torch.float64))
-    return (ctypes.c_double * _TERMS)(*terms.tolist())
+    return (ctypes.c_double * TERMS)(*terms(p))
 
 
 def _pointer(x: Tensor | None) -> int | None:
