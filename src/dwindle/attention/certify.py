@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import torch
-from torch import Tensor
 
 from dwindle.attention.concave import Concave
 from dwindle.attention.notation import rule as parse

@@ -186,8 +186,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout: float, softcap: f
     hk, s = key.shape[1:3]
     if key.shape != (b, hk, s, d) or value.shape[:3] != (b, hk, s) or h % max(hk, 1) or (h and not hk):
         raise ValueError(
-            f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: they "
-            "must be (B, H, T, D), (B, Hk, S, D) and (B, Hk, S, Dv), with H a multiple of Hk"
+            f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: "
+            "they must be (B, H, T, D), (B, Hk, S, D) and (B, Hk, S, Dv), with H a multiple of Hk"
         )
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be in [0, 1), not {dropout}")

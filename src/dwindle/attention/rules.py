@@ -83,7 +83,7 @@ class Rule(ABC):
         return self.finish(a, weights, kept).to(attention.dtype), after
 
     def finish(self, attention: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
-        """The options that act on whole rows (..., T, S): ``renormalise``, and ``kept`` positions (..., S)."""
+        """The options that act on whole rows (..., T, S): ``renormalise``, ``kept`` positions (..., S)."""
         if kept is not None:
             kept = kept.unsqueeze(-2)
         if self.renormalise:

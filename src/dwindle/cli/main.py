@@ -5,7 +5,7 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import certify, demo, rules
+from dwindle.cli import bench, certify, demo, rules
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("rules")(rules.rules)
 app.command("certify")(certify.certify)
 app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

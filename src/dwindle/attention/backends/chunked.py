@@ -27,7 +27,7 @@ def attention(call: Call) -> tuple[Tensor, Coverage]:
     if torch.compiler.is_compiling():
         return eager.attention(call)
     before = call.coverage or _no_coverage(call)
-    context, total, peak = _Chunked.apply(
+    context, total, peak = _Chunked.apply(  # type: ignore[no-untyped-call]
         call, call.seed(), call.query, call.key, call.value, call.bias, *before
     )
     return context, Coverage(total, peak)
@@ -69,7 +69,7 @@ class _Chunked(torch.autograd.Function):
         return context, *after
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         seed, query, key, value, bias, *between = ctx.saved_tensors
         call = replace(ctx.call, query=query, key=key, value=value, bias=bias)
@@ -77,7 +77,9 @@ class _Chunked(torch.autograd.Function):
         if grad is None:  # only the coverage was used
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
         grads = [None if x is None else torch.zeros_like(x) for x in (query, key, value, bias)]
-        states = [x.new_zeros(x.shape[1:]) if g is None else g.clone() for g, x in zip(later, between, strict=True)]
+        states = [
+            x.new_zeros(x.shape[1:]) if g is None else g.clone() for g, x in zip(later, between, strict=True)
+        ]
         for chunk in _chunks(call):
             at = _state_of(call, chunk)
             flows = [g[at] for g in states]
@@ -99,7 +101,7 @@ def _block(part: Call, generator: torch.Generator | None) -> tuple[Tensor, Cover
     if numbers is None or part.coverage is None:
         weights, after = part.rule(a, part.coverage, protected=part.kept)
     else:
-        weights, *state = Diminish.apply(a, *part.coverage, numbers)
+        weights, *state = Diminish.apply(a, *part.coverage, numbers)  # type: ignore[no-untyped-call]
         weights, after = part.rule.finish(a, weights, part.kept), Coverage(*state)
     if generator is not None:
         kept = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
@@ -119,12 +121,12 @@ def _block_backward(
     """Adds the gradients of one block to ``grads``; returns those of the coverage before it."""
     query_heads = grads[0].shape[1]
     tensors = (part.query, part.key, part.value, part.bias, *(part.coverage or ()))
-    leaves = [None if x is None else x.detach().requires_grad_() for x in tensors]
+    leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
     query, key, value, bias, total, peak = leaves
     with torch.enable_grad():
         again = replace(part, query=query, key=key, value=value, bias=bias, coverage=Coverage(total, peak))
         context, after = _block(again, generator)
-    found = iter(
+    found: Iterator[Any] = iter(
         torch.autograd.grad(
             [context, *after], [x for x in leaves if x is not None], [grad, *flows], allow_unused=True
         )

@@ -1,7 +1,7 @@
 """A block of rows of attention through a rule of Box-Cox functions, with the gradient written out.
 
-The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h): coverage runs along the rows, and the
-gradient of every row is that of its own weight plus what later weights lost by its coverage. Knows neither
+The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h): coverage runs along the rows, and
+the gradient of every row is that of its own weight plus what later weights lost by its coverage. Knows neither
 queries nor keys.
 """
 
@@ -65,7 +65,7 @@ class Diminish(torch.autograd.Function):
 
 
 def _running(add: Any, start: Tensor, a: Tensor) -> Tensor:
-    """(..., T + 1, S): the start, then what each row makes of it. Row by row: cumsum and cummax are slower."""
+    """(..., T + 1, S): the start, then what each row makes of it. By rows: cumsum and cummax are slower."""
     rows = a.new_empty(*a.shape[:-2], a.shape[-2] + 1, a.shape[-1])
     rows[..., 0, :] = start
     for t in range(a.shape[-2]):
@@ -74,7 +74,7 @@ def _running(add: Any, start: Tensor, a: Tensor) -> Tensor:
 
 
 def _later(x: Tensor) -> Tensor:
-    """The sum over later rows, as a product with a triangle of ones: a product is fast, a sum along T is not."""
+    """The sum over later rows, as a product with a triangle of ones: faster than a sum along T."""
     t = x.shape[-2]
     return torch.ones(t, t, dtype=x.dtype, device=x.device).triu_(1) @ x
 

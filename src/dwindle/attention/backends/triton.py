@@ -24,7 +24,9 @@ def objection(call: Call) -> str | None:
     if find_spec("triton") is None:
         return "the package triton is not installed"
     if not call.query.is_cuda and not _interpreted():
-        return f"the tensors are on {call.query.device}, and Triton's interpreter is not on (TRITON_INTERPRET=1)"
+        return (
+            f"the tensors are on {call.query.device}, and Triton's interpreter is not on (TRITON_INTERPRET=1)"
+        )
     if call.query.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"it has no code for {call.query.dtype}"
     if call.numbers() is None:
@@ -36,7 +38,7 @@ def objection(call: Call) -> str | None:
 
 @cache
 def _interpreted() -> bool:
-    from triton import knobs
+    from triton import knobs  # type: ignore[import-untyped]
 
     return bool(knobs.runtime.interpret)
 
@@ -48,7 +50,9 @@ def attention(call: Call) -> tuple[Tensor, Coverage]:
     before = call.coverage or (zero, zero)
     seed = call.seed()
     number = int(seed) % 2**31 if seed is not None else 0
-    context, total, peak = _Fused.apply(call, number, call.query, call.key, call.value, call.bias, *before)
+    context, total, peak = _Fused.apply(  # type: ignore[no-untyped-call]
+        call, number, call.query, call.key, call.value, call.bias, *before
+    )
     return context, Coverage(total, peak)
 
 
@@ -82,7 +86,7 @@ class _Fused(torch.autograd.Function):
         return context.to(query.dtype), *after
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         from dwindle.attention.backends import triton_kernels as kernels
 
@@ -93,7 +97,11 @@ class _Fused(torch.autograd.Function):
         if grad is None:
             grad = query.new_zeros((b, h, t, value.shape[3]))
         zeros = [x.new_zeros(x.shape, dtype=torch.float32) for x in (query, key, value)]
-        dbias = query.new_zeros((1,), dtype=torch.float32) if bias is None else torch.zeros_like(bias).contiguous()
+        dbias = (
+            query.new_zeros((1,), dtype=torch.float32)
+            if bias is None
+            else torch.zeros_like(bias).contiguous()
+        )
         dots = torch.zeros_like(lse)
         states = [lse.new_zeros((b, h, s)) if g is None else g.clone() for g in later]
         for last in (False, True):  # first the sums over rows, then, with them, the gradients of the scores
@@ -113,7 +121,7 @@ def _arguments(
     call: Call, seed: int, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """What all kernels take: settings that are compiled in, and tensors with their strides."""
-    mode, s1, p1, s2, p2, detach = call.numbers() or ()
+    mode, s1, p1, s2, p2, detach = call.numbers() or [0.0] * 6
     from dwindle.attention.backends.polynomial import terms
 
     coefficients = torch.tensor([terms(p1), terms(p2)], dtype=torch.float32, device=query.device)

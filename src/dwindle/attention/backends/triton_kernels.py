@@ -6,7 +6,6 @@ subtraction. The arithmetic is that of cpu/rule.h. Everything is float32 but wha
 
 # Triton reads these functions as text: they carry no types, and their constants are arguments.
 # mypy: ignore-errors
-# ruff: noqa: N803, PLR0913
 
 import triton
 import triton.language as tl
@@ -51,7 +50,9 @@ def _load(X, x_b, x_h, x_t, x_d, b, h, rows, n, D, WIDE: tl.constexpr):
     """Rows of a (B, H, n, D) tensor, zeros outside, in float32."""
     d = tl.arange(0, WIDE)
     inside = (rows[:, None] < n) & (d[None, :] < D)
-    return tl.load(X + b * x_b + h * x_h + rows[:, None] * x_t + d[None, :] * x_d, mask=inside, other=0.0).to(tl.float32)
+    return tl.load(X + b * x_b + h * x_h + rows[:, None] * x_t + d[None, :] * x_d, mask=inside, other=0.0).to(
+        tl.float32
+    )
 
 
 @triton.jit
@@ -253,7 +254,10 @@ def backward(
         record = ((a >= gate) & valid[:, None]).to(tl.int32)
         resets, sums = tl.associative_scan((record, flow), 0, _segment, reverse=True)
         sums += tl.where(resets != 0, 0.0, opened[None, :])
-        behind = tl.dot(following, sums, input_precision="ieee") + tl.where(i == BLOCK - 1, 1.0, 0.0)[:, None] * opened[None, :]
+        behind = (
+            tl.dot(following, sums, input_precision="ieee")
+            + tl.where(i == BLOCK - 1, 1.0, 0.0)[:, None] * opened[None, :]
+        )
         da += record * behind
         opened = tl.sum(tl.where(i[:, None] == 0, sums, 0.0), 0)
         if not LAST:
@@ -265,13 +269,15 @@ def backward(
             dots = tl.load(Dots + unit * T + rows, mask=valid, other=0.0)
             ds = a * (da - dots[:, None])
             if BIAS_GRADIENT:
-                at = DBias + b * dbias_b + h * dbias_h + rows[:, None] * dbias_t + positions[None, :] * dbias_s
+                at = (
+                    DBias + b * dbias_b + h * dbias_h + rows[:, None] * dbias_t + positions[None, :] * dbias_s
+                )
                 tl.atomic_add(at, ds, mask=valid[:, None] & here[None, :])
             ds *= capped * scale
             dk += tl.dot(tl.trans(ds), q, input_precision=EXACT)
             at = DQ + (unit * T + rows[:, None]) * D + d[None, :]
             tl.atomic_add(at, tl.dot(ds, k, input_precision=EXACT), mask=valid[:, None] & (d[None, :] < D))
-    place = ((b * Hk + g) * S + positions[:, None])
+    place = (b * Hk + g) * S + positions[:, None]
     if not LAST:
         tl.atomic_add(DV + place * Dv + d_v[None, :], dv, mask=here[:, None] & (d_v[None, :] < Dv))
     else:

@@ -1,7 +1,7 @@
 """The C++ kernel for the CPU: its source, its build on first use, and the ``torch.library`` operator.
 
-It does every rule whose functions are Box-Cox, without ``renormalise`` and ``share_heads``; all masks, biases,
-dropout and protected positions; gradients of query, key, value, bias and coverage.
+It does every rule whose functions are Box-Cox, without ``renormalise`` and ``share_heads``; all masks,
+biases, dropout and protected positions; gradients of query, key, value, bias and coverage.
 """
 
 import torch

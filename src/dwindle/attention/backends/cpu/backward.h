@@ -19,7 +19,7 @@ template <class IO, class C> class Backward {
 
   Backward(const Problem& p, DiminishBackward<C> rule)
       : p(p), rule(rule), g1(function<C>(p.s1, p.p1, p.terms1)), g2(function<C>(p.s2, p.p2, p.terms2)),
-        strips((p.S + width - 1) / width), rows(std::min(p.rows, p.T)), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
+        strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         direct(sizeof(IO) == sizeof(C) && p.D % width == 0 && p.Dv % width == 0),
         gate(p.mode == DYDIM && !p.detach_gate ? Gate::flows : p.dpeak ? Gate::passes : Gate::none),
         team(team_size(p, sizeof(C))), workers(p.threads) {

@@ -25,25 +25,28 @@ _SECONDS = 600  # a build that takes longer is given up
 class Problem(ctypes.Structure):
     """``struct Problem`` of work.h, field by field."""
 
-    _fields_ = [  # noqa: RUF012
-        *((name, ctypes.c_int64) for name in "dtype B H Hk T S D Dv rows threads".split()),
-        *((name, ctypes.c_void_p) for name in "q k v".split()),
-        *((name, ctypes.c_int64 * 3) for name in "q_stride k_stride v_stride".split()),
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in ["dtype", "B", "H", "Hk", "T", "S", "D", "Dv", "rows", "threads"]
+        ),
+        *((name, ctypes.c_void_p) for name in ["q", "k", "v"]),
+        *((name, ctypes.c_int64 * 3) for name in ["q_stride", "k_stride", "v_stride"]),
         ("bias", ctypes.c_void_p),
         ("bias_stride", ctypes.c_int64 * 4),
         ("mask", ctypes.c_void_p),
         ("mask_stride", ctypes.c_int64 * 4),
         ("kept", ctypes.c_void_p),
         ("kept_stride", ctypes.c_int64 * 3),
-        *((name, ctypes.c_double) for name in "scale softcap dropout".split()),
-        *((name, ctypes.c_int64) for name in "seed mode kind1 kind2 detach_gate".split()),
-        *((name, ctypes.c_double) for name in "s1 p1 s2 p2".split()),
-        *((name, ctypes.POINTER(ctypes.c_double)) for name in "terms1 terms2".split()),
-        *((name, ctypes.c_void_p) for name in "out total peak lse totals peaks dout".split()),
+        *((name, ctypes.c_double) for name in ["scale", "softcap", "dropout"]),
+        *((name, ctypes.c_int64) for name in ["seed", "mode", "kind1", "kind2", "detach_gate"]),
+        *((name, ctypes.c_double) for name in ["s1", "p1", "s2", "p2"]),
+        *((name, ctypes.POINTER(ctypes.c_double)) for name in ["terms1", "terms2"]),
+        *((name, ctypes.c_void_p) for name in ["out", "total", "peak", "lse", "totals", "peaks", "dout"]),
         ("dout_stride", ctypes.c_int64 * 3),
-        *((name, ctypes.c_void_p) for name in "dq dk dv dbias".split()),
+        *((name, ctypes.c_void_p) for name in ["dq", "dk", "dv", "dbias"]),
         ("dbias_stride", ctypes.c_int64 * 4),
-        *((name, ctypes.c_void_p) for name in "dtotal dpeak".split()),
+        *((name, ctypes.c_void_p) for name in ["dtotal", "dpeak"]),
     ]
 
 
@@ -66,7 +69,7 @@ def library() -> ctypes.CDLL | None:
 def _built() -> Path:
     """The shared library for this source, compiler and processor."""
     compiler = _compiler()
-    sources = sorted(_HERE.glob("*.h")) + [_HERE / "kernel.cpp"]
+    sources = [*sorted(_HERE.glob("*.h")), _HERE / "kernel.cpp"]
     flags = _flags()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60).stdout
     parts = [*(p.read_text(encoding="utf-8") for p in sources), *flags, version, _processor()]

@@ -19,7 +19,7 @@ template <class IO, class C> class Forward {
 
   Forward(const Problem& p, Diminish<C> rule)
       : p(p), rule(rule), g1(function<C>(p.s1, p.p1, p.terms1)), g2(function<C>(p.s2, p.p2, p.terms2)),
-        strips((p.S + width - 1) / width), rows(std::min(p.rows, p.T)), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
+        strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         team(team_size(p, sizeof(C))), workers(p.threads) {
     const Index own = (strips + team - 1) / team, chunks = (own + chunk - 1) / chunk;
     for (Worker& w : workers) {

@@ -1,6 +1,6 @@
 """The CPU kernel as ``torch.library`` operators: forward, backward, and a decoding step in place.
 
-Knows tensors, the C structure and autograd. A rule is here only ``[mode, s1, p1, s2, p2, detach_gate]``: every
+Knows tensors, the C structure and autograd. A rule is only ``[mode, s1, p1, s2, p2, detach_gate]``: every
 shipped g is a Box-Cox function (s, p). What the kernel can do is said in ``cpu/__init__.py``.
 """
 
@@ -97,7 +97,7 @@ def compute_step(
     softcap: float,
     dropout: float,
 ) -> Tensor:
-    """The context, with the coverage ``total`` and ``peak`` (dense, (B, H, S)) moved on in place. No gradient."""
+    """The context, with ``total`` and ``peak`` (dense, (B, H, S)) moved on in place. No gradient."""
     query, key, value = _dense_rows(query), _dense_rows(key), _dense_rows(value)
     out = _context(query, value)
     p = _problem(query, key, value, bias, mask, kept, rule, scale, softcap, dropout, seed)
