@@ -137,7 +137,7 @@ def _block_backward(
     for whole, g in zip(grads[1:3], (dk, dv), strict=True):
         whole[items].index_add_(1, _key_heads(heads, query_heads, whole), g)
     if grads[3] is not None:
-        _cut(grads[3], items, heads, rows).add_(dbias)
+        _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
     return [torch.zeros_like(f) if g is None else g for f, g in zip(flows, before, strict=True)]
 
 

@@ -1,8 +1,8 @@
 """A block of rows of attention through a rule of Box-Cox functions, with the gradient written out.
 
 The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h): coverage runs along the rows, and
-the gradient of every row is that of its own weight plus what later weights lost by its coverage. Knows neither
-queries nor keys.
+the gradient of every row is that of its own weight plus what later weights lost by its coverage. Knows
+neither queries nor keys.
 """
 
 from typing import Any

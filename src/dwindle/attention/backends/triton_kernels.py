@@ -81,7 +81,8 @@ def _slopes(x, u, e, raised, s, LOG: tl.constexpr):
 @triton.jit
 def log_sum_exp(
     Q, q_b, q_h, q_t, q_d, K, k_b, k_h, k_s, k_d, V, v_b, v_h, v_s, v_d,
-    Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s, Kept, kept_b, kept_h, kept_t, kept_s,
+    Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s,
+    Kept, kept_b, kept_h, kept_t, kept_s,
     Terms, H, Hk, T, S, D, Dv, scale, softcap, dropout, seed, s1, p1, s2, p2,
     Lse,
     MODE: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr, DETACH: tl.constexpr, BIAS: tl.constexpr,
@@ -113,7 +114,8 @@ def log_sum_exp(
 @triton.jit
 def forward(
     Q, q_b, q_h, q_t, q_d, K, k_b, k_h, k_s, k_d, V, v_b, v_h, v_s, v_d,
-    Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s, Kept, kept_b, kept_h, kept_t, kept_s,
+    Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s,
+    Kept, kept_b, kept_h, kept_t, kept_s,
     Terms, H, Hk, T, S, D, Dv, scale, softcap, dropout, seed, s1, p1, s2, p2,
     Lse, Out, Total, Peak, Totals, Peaks,
     MODE: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr, DETACH: tl.constexpr, BIAS: tl.constexpr,
@@ -172,7 +174,8 @@ def forward(
 @triton.jit
 def backward(
     Q, q_b, q_h, q_t, q_d, K, k_b, k_h, k_s, k_d, V, v_b, v_h, v_s, v_d,
-    Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s, Kept, kept_b, kept_h, kept_t, kept_s,
+    Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s,
+    Kept, kept_b, kept_h, kept_t, kept_s,
     Terms, H, Hk, T, S, D, Dv, scale, softcap, dropout, seed, s1, p1, s2, p2,
     Lse, Totals, Peaks, Grad, DQ, DK, DV, DBias, Dots, LaterTotal, LaterPeak, DTotal, DPeak,
     dbias_b, dbias_h, dbias_t, dbias_s,
@@ -181,7 +184,7 @@ def backward(
     MASK: tl.constexpr, KEPT: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
     WIDE: tl.constexpr, WIDE_V: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Walks the rows backwards. First pass: DV, and Dots, the sums over a row that the softmax needs. LAST: DQ,
+    """Walks the rows backwards. First: DV, and Dots, the sums over a row that the softmax needs. LAST: DQ,
     DK, DBias, and the gradient of the coverage before."""
     unit = tl.program_id(0)
     b, h = unit // H, unit % H
