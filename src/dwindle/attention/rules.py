@@ -79,13 +79,16 @@ class Rule(ABC):
 
         covered, peak, after = _accumulate(seen, before, every_peak=self._uses_peak)
         weights = self.weigh(a, covered, peak)
+        kept = self.kept(a.shape[-1], a.device, protected)
+        return self.finish(a, weights, kept).to(attention.dtype), after
 
-        kept = self._protected(a, protected)
-        if self.renormalise:
-            weights = _with_mass_of(a, weights, kept)
+    def finish(self, attention: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
+        """The options that act on whole rows (..., T, S): ``renormalise``, ``kept`` positions (..., S)."""
         if kept is not None:
-            weights = torch.where(kept, a, weights)
-        return weights.to(attention.dtype), after
+            kept = kept.unsqueeze(-2)
+        if self.renormalise:
+            weights = _with_mass_of(attention, weights, kept)
+        return weights if kept is None else torch.where(kept, attention, weights)
 
     @property
     def _uses_peak(self) -> bool:
@@ -99,16 +102,16 @@ class Rule(ABC):
             raise ValueError(f"share_heads needs attention (..., H, T, S), not {tuple(a.shape)}")
         return a.mean(-3, keepdim=True)
 
-    def _protected(self, a: Tensor, mask: Tensor | None) -> Tensor | None:
-        """The mask of protected positions, broadcastable to (..., T, S), or None."""
+    def kept(self, positions: int, device: torch.device, mask: Tensor | None) -> Tensor | None:
+        """The protected ones of so many source positions, bool, broadcastable to (..., S); None: none."""
         if self.protect == "special" and mask is None:
             raise ValueError("this rule protects special tokens: pass protected=, a bool mask (..., S)")
-        indices = [i for i in self.protect if isinstance(i, int) and -a.shape[-1] <= i < a.shape[-1]]
+        indices = [i for i in self.protect if isinstance(i, int) and -positions <= i < positions]
         if indices:
-            listed = torch.zeros(a.shape[-1], dtype=torch.bool, device=a.device)
+            listed = torch.zeros(positions, dtype=torch.bool, device=device)
             listed[indices] = True
             mask = listed if mask is None else mask | listed
-        return None if mask is None else mask.unsqueeze(-2)
+        return mask
 
     def __str__(self) -> str:
         """The notation that ``dwindle.rule`` reads back, such as ``dydim:log,power(0.5)+renormalise``."""

@@ -26,7 +26,8 @@ def attention_rows(
     gradient.
     """
     key = grouped(key, query.shape[1])
-    scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    scores = (query * scale) @ key.transpose(-2, -1)
     scores = scores.to(state_dtype(scores))
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
@@ -34,10 +35,12 @@ def attention_rows(
         scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    if mask is None and bias is None:
+        return scores.softmax(-1)
     nothing = (scores == -math.inf).all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 
 
 def grouped(x: Tensor, heads: int) -> Tensor:
-    """Keys or values (B, G, S, D) repeated to H heads: head h uses group h // (H / G)."""
-    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+    """Keys or values (B, Hk, S, D) repeated to H heads: head h uses key head h // (H / Hk)."""
+    return x if x.shape[1] in (0, heads) else x.repeat_interleave(heads // x.shape[1], dim=1)

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import audit, certify, compare, demo, families, rules, score
+from dwindle.cli import audit, bench, certify, compare, demo, families, rules, score
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -22,6 +22,7 @@ app.command("families")(families.families)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
+app.add_typer(bench.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,1 @@
+"""The ways to compute ``dwindle.attention``: one module or folder each, all with the same numbers."""

@@ -1,0 +1,66 @@
+"""``Call``: one checked call of attention, as every backend takes it.
+
+Made by ``functional.attention`` after all checks; backends trust it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dwindle.attention.coverage import Coverage, state_dtype
+from dwindle.attention.rules import Dim, DyDim, Plain, Rule
+
+
+@dataclass(frozen=True)
+class Call:
+    """softmax(softcap(query key^T scale) + bias where mask), diminished by ``rule``, times value."""
+
+    query: Tensor
+    """(B, H, T, D)"""
+    key: Tensor
+    """(B, Hk, S, D): query heads h * H / Hk and following share key head h."""
+    value: Tensor
+    """(B, Hk, S, Dv)"""
+    rule: Rule
+    mask: Tensor | None
+    """bool, (B | 1, H | 1, T | 1, S | 1); True: may be attended to."""
+    bias: Tensor | None
+    """In the dtype of the coverage, (B | 1, H | 1, T | 1, S | 1)."""
+    coverage: Coverage | None
+    """In float32 or float64, (B, H, S), or (B, 1, S) with ``share_heads``."""
+    kept: Tensor | None
+    """bool, (B | 1, H | 1, S): positions that keep their plain weight."""
+    scale: float
+    softcap: float
+    """0: none."""
+    dropout: float
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of scores, weights and coverage."""
+        return state_dtype(self.query)
+
+    def differentiates(self) -> bool:
+        """Whether a gradient may be asked for."""
+        tensors = (self.query, self.key, self.value, self.bias, *(self.coverage or ()))
+        return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+    def seed(self) -> Tensor | None:
+        """A fresh seed for dropout, from torch's generator."""
+        return torch.randint(2**62, (1,)) if self.dropout else None
+
+    def numbers(self) -> list[float] | None:
+        """``[mode, s1, p1, s2, p2, detach_gate]`` if kernels can do the rule, else None.
+
+        Kernels know Box-Cox functions, whose slope is s (1 + x)^(p - 1). Mode 0 is plain, 1 Dim, 2 DyDim.
+        """
+        forms = [g.boxcox for g in self.rule.functions]
+        if self.rule.renormalise or self.rule.share_heads or None in forms:
+            return None
+        (s1, p1), (s2, p2) = ([form for form in forms if form] + [(1.0, 1.0)] * 2)[:2]
+        if isinstance(self.rule, DyDim):
+            return [2.0, s1, p1, s2, p2, float(self.rule.detach_gate)]
+        if isinstance(self.rule, Plain) or (isinstance(self.rule, Dim) and (s1, p1) == (1.0, 1.0)):
+            return [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+        return [1.0, s1, p1, 1.0, 1.0, 0.0] if isinstance(self.rule, Dim) else None

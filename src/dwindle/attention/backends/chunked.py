@@ -1,0 +1,197 @@
+"""Attention in chunks of heads and blocks of target rows, in plain PyTorch: exact, any device, no compiler.
+
+Nothing of size T x S is kept: the backward pass computes each block again from the coverage before it. Any
+rule and any option. While torch.compile traces, the eager twin is used: the compiler cannot look into this.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dwindle.attention.backends import eager
+from dwindle.attention.backends.call import Call
+from dwindle.attention.backends.diminish import Diminish
+from dwindle.attention.coverage import Coverage
+
+_ELEMENTS = 2**19  # of a block's scores: what an operation reads and writes should stay in a cache
+_ROWS = 32
+
+Chunk = tuple[slice, slice]  # items, heads
+
+
+def attention(call: Call) -> tuple[Tensor, Coverage]:
+    """The context (B, H, T, Dv) and the coverage after; differentiable once."""
+    if torch.compiler.is_compiling():
+        return eager.attention(call)
+    before = call.coverage or _no_coverage(call)
+    context, total, peak = _Chunked.apply(  # type: ignore[no-untyped-call]
+        call, call.seed(), call.query, call.key, call.value, call.bias, *before
+    )
+    return context, Coverage(total, peak)
+
+
+class _Chunked(torch.autograd.Function):
+    """All chunks, block after block; backward from the last block to the first."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        call: Call,
+        seed: Tensor | None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Tensor | None,
+        total: Tensor,
+        peak: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        call = replace(call, query=query, key=key, value=value, bias=bias, coverage=None)
+        blocks = _blocks(query.shape[2])
+        context = query.new_empty(*query.shape[:3], value.shape[3])
+        after = total.clone(), peak.clone()
+        saved = len(blocks) if any(ctx.needs_input_grad) else 0
+        between = [total.new_empty(saved, *total.shape) for _ in range(2)]
+        for chunk in _chunks(call):
+            at = _state_of(call, chunk)
+            state = Coverage(after[0][at], after[1][at])
+            for i, rows in enumerate(blocks):
+                if saved:
+                    between[0][i][at], between[1][i][at] = state
+                part = _part(call, chunk, rows, state)
+                context[*chunk, rows], state = _block(part, _generator(seed, call, chunk, i))
+            after[0][at], after[1][at] = state
+        ctx.save_for_backward(seed, query, key, value, bias, *between)
+        ctx.call = replace(call, query=query[:0], key=key[:0], value=value[:0], bias=None)
+        ctx.set_materialize_grads(False)
+        return context, *after
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
+        seed, query, key, value, bias, *between = ctx.saved_tensors
+        call = replace(ctx.call, query=query, key=key, value=value, bias=bias)
+        blocks = list(enumerate(_blocks(query.shape[2])))
+        if grad is None:  # only the coverage was used
+            grad = query.new_zeros(*query.shape[:3], value.shape[3])
+        grads = [None if x is None else torch.zeros_like(x) for x in (query, key, value, bias)]
+        states = [x.new_zeros(x.shape[1:]) if g is None else g.clone() for g, x in zip(later, between, strict=True)]
+        for chunk in _chunks(call):
+            at = _state_of(call, chunk)
+            flows = [g[at] for g in states]
+            for i, rows in reversed(blocks):
+                part = _part(call, chunk, rows, Coverage(between[0][i][at], between[1][i][at]))
+                generator = _generator(seed, call, chunk, i)
+                flows = _block_backward(part, generator, grad[*chunk, rows], flows, grads, chunk, rows)
+            states[0][at], states[1][at] = flows
+        return None, None, *grads, *states
+
+
+def _block(part: Call, generator: torch.Generator | None) -> tuple[Tensor, Coverage]:
+    """A few rows of a few heads: scores, softmax, rule, values."""
+    a = eager.rows(part)
+    numbers = replace(part, rule=replace(part.rule, renormalise=False)).numbers()
+    if numbers is None or part.coverage is None:
+        weights, after = part.rule(a, part.coverage, protected=part.kept)
+    else:
+        weights, *state = Diminish.apply(a, *part.coverage, numbers)  # type: ignore[no-untyped-call]
+        weights, after = part.rule.finish(a, weights, part.kept), Coverage(*state)
+    if generator is not None:
+        kept = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
+        weights = weights * kept / (1 - part.dropout)
+    return weights.to(part.value.dtype) @ part.value, after
+
+
+def _block_backward(
+    part: Call,
+    generator: torch.Generator | None,
+    grad: Tensor,
+    flows: list[Tensor],
+    grads: list[Any],
+    chunk: Chunk,
+    rows: slice,
+) -> list[Tensor]:
+    """Adds the gradients of one block to ``grads``; returns those of the coverage before it."""
+    query_heads = grads[0].shape[1]
+    tensors = (part.query, part.key, part.value, part.bias, *(part.coverage or ()))
+    leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
+    query, key, value, bias, total, peak = leaves
+    with torch.enable_grad():
+        again = replace(part, query=query, key=key, value=value, bias=bias, coverage=Coverage(total, peak))
+        context, after = _block(again, generator)
+    found: Iterator[Any] = iter(
+        torch.autograd.grad([context, *after], [x for x in leaves if x is not None], [grad, *flows], allow_unused=True)
+    )
+    dq, dk, dv, dbias, *before = [None if x is None else next(found) for x in leaves]
+    items, heads = chunk
+    grads[0][items, heads, rows] = dq
+    for whole, g in zip(grads[1:3], (dk, dv), strict=True):
+        whole[items].index_add_(1, _key_heads(heads, query_heads, whole), g)
+    if grads[3] is not None:
+        _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
+    return [torch.zeros_like(f) if g is None else g for f, g in zip(flows, before, strict=True)]
+
+
+def _part(call: Call, chunk: Chunk, rows: slice, coverage: Coverage) -> Call:
+    """The call that is one block of ``call``."""
+    items, heads = chunk
+    kv = _key_heads(heads, call.query.shape[1], call.key)
+    alone = call.query.shape[1] == call.key.shape[1]
+    key, value = (x[items, heads] if alone else x[items].index_select(1, kv) for x in (call.key, call.value))
+    return replace(
+        call,
+        query=call.query[items, heads, rows],
+        key=key,
+        value=value,
+        mask=None if call.mask is None else _cut(call.mask, items, heads, rows),
+        bias=None if call.bias is None else _cut(call.bias, items, heads, rows),
+        kept=None if call.kept is None else _cut(call.kept, items, heads),
+        coverage=coverage,
+    )
+
+
+def _cut(x: Tensor, *slices: slice) -> Tensor:
+    """``x[slices]``, but for the dimensions along which it is repeated."""
+    return x[tuple(slice(None) if n == 1 else part for n, part in zip(x.shape, slices, strict=False))]
+
+
+def _key_heads(heads: slice, query_heads: int, key: Tensor) -> Tensor:
+    return torch.arange(heads.start, heads.stop, device=key.device) // (query_heads // key.shape[1])
+
+
+def _state_of(call: Call, chunk: Chunk) -> Chunk:
+    """Where the coverage of a chunk lies."""
+    return chunk[0], slice(None) if call.rule.share_heads else chunk[1]
+
+
+def _chunks(call: Call) -> Iterator[Chunk]:
+    """Whole items if they are small, else some heads of one item; all heads where they share a coverage."""
+    b, h, t, _ = call.query.shape
+    most = _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
+    fit = max(1, most // max(1, min(t, _ROWS) * call.key.shape[2]))
+    items, heads = (max(1, fit // h), h) if fit >= h or call.rule.share_heads else (1, fit)
+    for i in range(0, b, items):
+        for j in range(0, h, heads):
+            yield slice(i, min(i + items, b)), slice(j, min(j + heads, h))
+
+
+def _blocks(t: int) -> list[slice]:
+    return [slice(i, min(i + _ROWS, t)) for i in range(0, t, _ROWS)]
+
+
+def _generator(seed: Tensor | None, call: Call, chunk: Chunk, block: int) -> torch.Generator | None:
+    """The same numbers for the same block, forward and backward."""
+    if seed is None:
+        return None
+    b, h = call.query.shape[:2]
+    place = (block * b + chunk[0].start) * h + chunk[1].start
+    return torch.Generator(call.query.device).manual_seed(int(seed) + place)
+
+
+def _no_coverage(call: Call) -> Coverage:
+    b, h = call.query.shape[:2]
+    shape = (b, 1 if call.rule.share_heads else h, call.key.shape[2])
+    zero = torch.zeros(shape, dtype=call.dtype, device=call.query.device)
+    return Coverage(zero, zero)

@@ -1,0 +1,54 @@
+"""The C++ kernel for the CPU: its source, its build on first use, and the ``torch.library`` operator.
+
+It does every rule whose functions are Box-Cox, without ``renormalise`` and ``share_heads``; all masks,
+biases, dropout and protected positions; gradients of query, key, value, bias and coverage.
+"""
+
+import torch
+from torch import Tensor
+
+from dwindle.attention.backends.call import Call
+from dwindle.attention.backends.cpu import op
+from dwindle.attention.backends.cpu.build import library
+from dwindle.attention.coverage import Coverage
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def available() -> bool:
+    """Whether the kernel is there, building it at the first question."""
+    return library() is not None
+
+
+def objection(call: Call) -> str | None:
+    """Why the kernel cannot do this call, or None if it can."""
+    if call.query.device.type != "cpu":
+        return f"the tensors are on {call.query.device}"
+    if call.query.dtype not in op.DTYPES:
+        return f"it has no code for {call.query.dtype}"
+    if call.numbers() is None:
+        return f"it has no code for the rule {call.rule}"
+    return None if available() else "it is not built (there is a line on stderr that says why)"
+
+
+def attention(call: Call) -> tuple[Tensor, Coverage]:
+    """The context (B, H, T, Dv) and the coverage after; differentiable."""
+    total, peak = call.coverage or (None, None)
+    save = call.differentiates()
+    # Without gradients the operator's own dispatch can be left out: it costs more than a small step.
+    run = op.forward if save or torch.compiler.is_compiling() else op.compute
+    results = run(*_tensors(call), total, peak, call.seed(), *_settings(call), save)
+    return results[0], Coverage(results[1], results[2])
+
+
+def step(call: Call, coverage: Coverage) -> Tensor:
+    """The context, with ``coverage`` (dense, in the right dtype) moved on in place. No gradients."""
+    run = op.step if torch.compiler.is_compiling() else op.compute_step
+    return run(*_tensors(call), coverage.total, coverage.peak, call.seed(), *_settings(call))
+
+
+def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    return call.query, call.key, call.value, call.bias, call.mask, call.kept
+
+
+def _settings(call: Call) -> tuple[list[float], float, float, float]:
+    return call.numbers() or [], call.scale, call.softcap, call.dropout

@@ -1,0 +1,208 @@
+// The problem as it comes through the C interface, and how threads share it.
+//
+// A unit of work is one head of one item. Long sources and left-over units (fewer than threads) are done by
+// teams: each member owns a range of source strips, and only sums over a row (softmax, context, gradient of q)
+// are exchanged.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#include "gemm.h"
+#include "rule.h"
+
+namespace dwindle {
+
+// Mirrored field by field in build.py. Strides count elements; the last dimension of q, k, v, dout is dense.
+struct Problem {
+  Index dtype;  // 0 float, 1 double, 2 bfloat16, 3 float16: of q, k, v, out. The rest is float or double.
+  Index B, H, Hk, T, S, D, Dv;
+  Index rows;     // target rows of a block
+  Index threads;
+  const void *q, *k, *v;
+  Index q_stride[3], k_stride[3], v_stride[3];  // batch, head, row
+  const void* bias;                             // (B, H, T, S) or null, strides may be 0
+  Index bias_stride[4];
+  const std::uint8_t* mask;                     // (B, H, T, S) bool or null
+  Index mask_stride[4];
+  const std::uint8_t* kept;                     // (B, H, S) bool or null: protected positions
+  Index kept_stride[3];
+  double scale, softcap;                        // softcap 0: none
+  double dropout;
+  Index seed;
+  Index mode, kind1, kind2, detach_gate;
+  double s1, p1, s2, p2;
+  const double *terms1, *terms2;
+  void* out;                                    // (B, H, T, Dv)
+  void *total, *peak;                           // (B, H, S): forward: in and out; backward: at the start, or null
+  void* lse;                                    // (B, H, T) or null: log of the sum of e^score
+  void *totals, *peaks;                         // (B, H, blocks - 1, S) or null: coverage between blocks
+  // Backward only.
+  const void* dout;
+  Index dout_stride[3];
+  void *dq, *dk, *dv;                           // dense; dk and dv have Hk heads
+  void* dbias;                                  // (B, H, T, S) or null, strides may be 0: sums then
+  Index dbias_stride[4];
+  void *dtotal, *dpeak;                         // (B, H, S) or null: of the coverage after, then of that before
+};
+
+template <class C> Function<C> function(double s, double p, const double* terms) {
+  Function<C> g{C(s), C(p), {}};
+  for (int k = 0; k < TERMS; ++k) g.terms[k] = C(terms[k]);
+  return g;
+}
+
+template <class C> class Buffer {
+ public:
+  C* get(Index n) {
+    if (n > size_) {
+      const std::size_t bytes = round_up((n > 0 ? n : 1) * Index(sizeof(C)), 64);
+      data_.reset(static_cast<C*>(std::aligned_alloc(64, bytes)));
+      if (!data_) throw std::bad_alloc();
+      size_ = n;
+    }
+    return data_.get();
+  }
+  C* get() const { return data_.get(); }
+
+ private:
+  struct Free { void operator()(C* p) const { std::free(p); } };
+  std::unique_ptr<C, Free> data_;
+  Index size_ = 0;
+};
+
+class Barrier {
+ public:
+  void wait(int members) {
+    const int round = round_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
+      arrived_.store(0, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_release);
+      return;
+    }
+    for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins)
+      if (spins > 4096) std::this_thread::yield();  // more threads than cores: let the others arrive
+  }
+
+ private:
+  std::atomic<int> arrived_{0}, round_{0};
+};
+
+// The members that share one unit; `base` is the first one's place among all workers.
+struct Team {
+  int base, rank, size;
+  Barrier* barrier;
+  void wait() const { if (size > 1) barrier->wait(size); }
+  // The part of 0..n that is this member's.
+  Index from(Index n) const { return n * rank / size; }
+  Index to(Index n) const { return n * (rank + 1) / size; }
+};
+
+// How many threads share one unit from the start: a tile of rows x S should not exceed 2 MB a thread.
+inline int team_size(const Problem& p, Index bytes) {
+  return int(std::clamp<Index>(std::min(p.rows, p.T) * p.S * bytes >> 21, 1, p.threads));
+}
+
+// Runs run(unit, team) for every unit: as many whole rounds as there are, then the rest by larger teams.
+template <class Run> void share(Index units, Index threads, int least, Index strips, Run run) {
+  std::atomic<Index> next{0};
+  std::vector<Barrier> barriers(threads), rest(threads);
+  auto thread = [&](int id, int count) {
+    int size = std::min(least, count), teams = count / size, team = id / size;
+    const Index whole = units / teams * teams, left = units - whole;
+    if (size == 1) {  // as threads are free
+      for (Index u; (u = next.fetch_add(1)) < whole;) run(u, Team{id, 0, 1, nullptr});
+    } else if (team < teams) {
+      for (Index u = team; u < whole; u += teams) run(u, Team{team * size, id % size, size, &barriers[team]});
+    }
+    if (!left) return;
+    size = std::max<int>(size, std::min<Index>(count / left, std::max<Index>(strips / 2, 1)));
+    team = id / size;
+    if (team < left) run(whole + team, Team{team * size, id % size, size, &rest[team]});
+  };
+#ifdef _OPENMP
+#pragma omp parallel num_threads(int(threads))
+  thread(omp_get_thread_num(), omp_get_num_threads());
+#else
+  thread(0, 1);
+#endif
+}
+
+// Which weights are dropped: a hash of the seed and the place, so that the backward pass finds the same.
+struct Dropout {
+  std::uint32_t below, k0, k1;
+  INLINE Dropout(const Problem& p, Index head, Index t) : below(std::uint32_t(p.dropout * 4294967296.0)) {
+    std::uint64_t z = std::uint64_t(p.seed) + 0x9E3779B97F4A7C15ull * std::uint64_t(head * p.T + t + 1);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    z ^= z >> 31;
+    k0 = std::uint32_t(z), k1 = std::uint32_t(z >> 32);
+  }
+  INLINE bool drops(std::uint32_t s) const {
+    std::uint32_t h = s * 0x9E3779B1u + k0;
+    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
+    h ^= k1;
+    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+    return (h ^ (h >> 16)) < below;
+  }
+};
+// Drops from a strip of rows and scales what stays.
+template <class C> void drop(const Problem& p, Index head, Index t0, Index rows, Index s0, C* tile) {
+  constexpr int width = Simd<C>::width;
+  const C scale = C(1 / (1 - p.dropout));
+  for (Index t = 0; t < rows; ++t, tile += width) {
+    const Dropout dropout(p, head, t0 + t);
+    for (int j = 0; j < width; ++j) tile[j] = dropout.drops(std::uint32_t(s0 + j)) ? C(0) : tile[j] * scale;
+  }
+}
+
+// Softcap, bias and mask on a strip of raw scores; columns beyond the source are -inf. `slope` (or null)
+// takes the derivative of the softcap.
+template <class C>
+void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, Index columns, C* tile, C* slope) {
+  constexpr int n = Simd<C>::lanes, width = Simd<C>::width;
+  constexpr C never = -std::numeric_limits<C>::infinity();
+  if (p.softcap) {
+    for (Index i = 0; i < rows * width; i += n) {
+      const Vec<C> y = hyperbolic_tangent(load(tile + i) * C(1 / p.softcap));
+      store(tile + i, y * C(p.softcap));
+      if (slope) store(slope + i, C(1) - y * y);
+    }
+  }
+  const bool edge = columns < width;
+  if (!p.bias && !p.mask && !edge) return;
+  C added[width] = {};
+  for (Index t = 0; t < rows; ++t, tile += width) {
+    if (t == 0 || (p.bias && p.bias_stride[2]) || (p.mask && p.mask_stride[2])) {  // else: as the row before
+      for (int j = 0; j < width; ++j) added[j] = j < columns ? C(0) : never;
+      if (p.bias) {
+        const C* bias = (const C*)p.bias + b * p.bias_stride[0] + h * p.bias_stride[1] +
+                        (t0 + t) * p.bias_stride[2] + s0 * p.bias_stride[3];
+        for (Index j = 0; j < columns; ++j) added[j] = bias[j * p.bias_stride[3]];
+      }
+      if (p.mask) {
+        const std::uint8_t* mask = p.mask + b * p.mask_stride[0] + h * p.mask_stride[1] +
+                                   (t0 + t) * p.mask_stride[2] + s0 * p.mask_stride[3];
+        for (Index j = 0; j < columns; ++j) added[j] = mask[j * p.mask_stride[3]] ? added[j] : never;
+      }
+    }
+    store(tile, load(tile) + load(added));
+    store(tile + n, load(tile + n) + load(added + n));
+  }
+}
+
+// 1 for protected positions of a strip, 0 for others.
+template <class C> void kept_strip(const Problem& p, Index b, Index h, Index s0, Index columns, C* out) {
+  for (Index j = 0; j < Simd<C>::width; ++j)
+    out[j] = p.kept && j < columns
+                 ? C(p.kept[b * p.kept_stride[0] + h * p.kept_stride[1] + (s0 + j) * p.kept_stride[2]])
+                 : C(0);
+}
+
+}  // namespace dwindle
