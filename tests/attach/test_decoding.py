@@ -244,7 +244,7 @@ def test_a_cache_that_went_on_without_the_rule_is_refused():
     dwindle.detach(model)
     follow(cache)
     dwindle.attach(model, RULE)
-    with pytest.raises(ValueError, match="holds 10 decoded tokens, but coverage has seen 7"):
+    with pytest.raises(ValueError, match="holds 10 tokens, but coverage has seen 7"):
         follow(cache)
 
 

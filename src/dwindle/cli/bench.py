@@ -26,9 +26,10 @@ def attention(
         typer.Option(help="bart, nmt, long, step or B,H,T,S,D; may be repeated. Default: all four."),
     ] = [],  # noqa: B006
     rule: Annotated[list[str], typer.Option(help="A rule; may be repeated.")] = list(room.RULES),  # noqa: B006
-    backend: Annotated[list[str], typer.Option(help="auto, cpu, chunked or triton, beside eager; may be repeated.")] = [
-        "auto"
-    ],  # noqa: B006
+    backend: Annotated[
+        list[str],
+        typer.Option(help="auto, cpu, chunked or triton, beside eager; may be repeated."),
+    ] = ["auto"],  # noqa: B006
     seconds: Annotated[float, typer.Option(help="Time for each shape and direction, roughly.")] = 10.0,
     memory: Annotated[bool, typer.Option(help="Also measure peak memory, in fresh processes.")] = True,
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("bench-attention.png"),
