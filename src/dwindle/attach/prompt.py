@@ -306,6 +306,8 @@ def _source(prompt: Prompt, layer: CoveredLayer | None, batch: int, rows: int) -
     source = prompt.span.repeat_interleave(batch // items, dim=0)  # the beams of an item lie together
     if layer is not None:
         layer.source = source
+        if layer.coverage is not None and layer.coverage.total.shape[-1] != width:
+            layer.coverage = None  # a static layer that was reset has zeros of its old source
     return source
 
 
