@@ -320,7 +320,7 @@ def _protected(rule: Rule, source: Tensor, special: Tensor | None, layer: Covere
             # A prompt may come in pieces: what is known of its tokens grows with them.
             layer.protected = known if known.shape[1] == width else torch.cat([known, special], dim=1)[:, :width]
             special = layer.protected
-        return F.pad(special[:, :width], (0, max(width - special.shape[1], 0)))
+        return F.pad(special[:, :width], (0, max(width - special.shape[1], 0))).to(source.device)
     if not rule.protect:
         return None
     rank = source.cumsum(1) - 1
