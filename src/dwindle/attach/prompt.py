@@ -306,6 +306,8 @@ def _source(prompt: Prompt, layer: CoveredLayer | None, batch: int, rows: int) -
     source = prompt.span.repeat_interleave(batch // items, dim=0)  # the beams of an item lie together
     if layer is not None:
         layer.source = source
+        if layer.coverage is not None and layer.coverage.total.shape[-1] != width:
+            layer.coverage = None  # a static layer that was reset has zeros of its old source
     return source
 
 
@@ -318,7 +320,7 @@ def _protected(rule: Rule, source: Tensor, special: Tensor | None, layer: Covere
             # A prompt may come in pieces: what is known of its tokens grows with them.
             layer.protected = known if known.shape[1] == width else torch.cat([known, special], dim=1)[:, :width]
             special = layer.protected
-        return F.pad(special[:, :width], (0, max(width - special.shape[1], 0)))
+        return F.pad(special[:, :width], (0, max(width - special.shape[1], 0))).to(source.device)
     if not rule.protect:
         return None
     rank = source.cumsum(1) - 1
