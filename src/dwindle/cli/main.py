@@ -5,7 +5,7 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import certify, demo, families, rules
+from dwindle.cli import bench_model, certify, demo, families, inspect, rules
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -19,6 +19,11 @@ app.command("rules")(rules.rules)
 app.command("certify")(certify.certify)
 app.command("demo")(demo.demo)
 app.command("families")(families.families)
+app.command("inspect")(inspect.inspect)
+bench = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
+bench.callback()(lambda: None)
+bench.command("model")(bench_model.model)
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:
