@@ -5,7 +5,7 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import audit, bench, certify, compare, demo, families, rules, score
+from dwindle.cli import audit, bench_attention, bench_model, certify, compare, demo, families, inspect, rules, score
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -19,10 +19,14 @@ app.command("rules")(rules.rules)
 app.command("certify")(certify.certify)
 app.command("demo")(demo.demo)
 app.command("families")(families.families)
+app.command("inspect")(inspect.inspect)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
-app.add_typer(bench.app, name="bench")
+bench = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
+bench.command("attention")(bench_attention.attention)
+bench.command("model")(bench_model.model)
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:

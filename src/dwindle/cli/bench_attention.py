@@ -11,15 +11,7 @@ from rich.table import Table
 from dwindle.attention import bench as room
 from dwindle.report.timing import draw
 
-app = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
 
-
-@app.callback()
-def _bench() -> None:
-    pass
-
-
-@app.command()
 def attention(
     shape: Annotated[
         list[str],
