@@ -13,7 +13,7 @@ def test_no_cross_attention():
     config = hf.LlamaConfig(
         vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
     )
-    with pytest.raises(ValueError, match="LlamaForCausalLM has no cross-attention: .*source='prompt'"):
+    with pytest.raises(ValueError, match=r"LlamaForCausalLM has no cross-attention: .*source='prompt'"):
         dwindle.attach(hf.LlamaForCausalLM(config), RULE)
 
 
