@@ -17,7 +17,7 @@ from dwindle.attention.backends.diminish import Diminish
 from dwindle.attention.coverage import Coverage
 
 _ELEMENTS = 2**19  # of a block's scores: what an operation reads and writes should stay in a cache
-_ROWS = 32
+_ROWS = 64
 
 Chunk = tuple[slice, slice]  # items, heads
 
@@ -128,7 +128,10 @@ def _block_backward(
     items, heads = chunk
     grads[0][items, heads, rows] = dq
     for whole, g in zip(grads[1:3], (dk, dv), strict=True):
-        whole[items].index_add_(1, _key_heads(heads, query_heads, whole), g)
+        if whole.shape[1] == query_heads:
+            whole[items, heads] += g
+        else:
+            whole[items].index_add_(1, _key_heads(heads, query_heads, whole), g)
     if grads[3] is not None:
         _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
     return [torch.zeros_like(f) if g is None else g for f, g in zip(flows, before, strict=True)]

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dwindle.attention.backends.polynomial import terms
+
 
 class Diminish(torch.autograd.Function):
     """Attention (..., T, S), coverage before (..., S) twice, ``Call.numbers``: weights and coverage after."""
@@ -22,43 +24,46 @@ class Diminish(torch.autograd.Function):
         covered = _running(torch.add, total, a)
         peaks = _running(torch.maximum, peak, a) if mode == 2 else None
         top = torch.maximum(peak, a.amax(-2)) if peaks is None else peaks[..., -1, :].clone()
-        before = covered[..., :-1, :]
-        weights = a
+        weights, saved = a, []
         if mode:
-            ratio = torch.log1p(a / (before + 1))
-            weights = _gain(before, ratio, s1, p1)[0]
+            u = covered[..., :-1, :] + 1
+            x = a / u
+            saved = [x, *_gain(x, u, s1, p1)]
+            weights = saved[1]
             if peaks is not None:
-                weights = torch.lerp(_gain(before, ratio, s2, p2)[0], weights, peaks[..., :-1, :])
+                saved += _gain(x, u, s2, p2)
+                weights = torch.lerp(saved[3], saved[1], peaks[..., :-1, :])
         ctx.numbers = numbers
-        ctx.save_for_backward(a, covered, peaks, peak)
+        ctx.save_for_backward(a, covered, peaks, peak, *saved)
         ctx.set_materialize_grads(False)
-        return weights if mode else a.clone(), covered[..., -1, :].clone(), top
+        return weights.clone() if mode < 2 else weights, covered[..., -1, :].clone(), top
 
     @staticmethod
-    def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
-        a, covered, peaks, peak = ctx.saved_tensors
+    def backward(
+        ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        a, covered, peaks, peak, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
-        d = torch.zeros_like(a) if d is None else d
-        da = d
+        da = d = torch.zeros_like(a) if d is None else d
         flow = lost = None
         if mode:
-            before, after = covered[..., :-1, :], covered[..., 1:, :] + 1
-            ratio = torch.log1p(a / (before + 1))
-            gain, slope, change = _slopes(before, ratio, after, a, s1, p1)
+            x, *gains = saved
+            after = covered[..., 1:, :] + 1
+            slope, change = _slopes(x, *gains[:2], after, s1, p1)
             if mode == 2:
                 gate = peaks[..., :-1, :]
-                gain2, slope2, change2 = _slopes(before, ratio, after, a, s2, p2)
-                flow = None if detach_gate else gain.sub_(gain2).mul_(d)
+                slope2, change2 = _slopes(x, *gains[2:], after, s2, p2)
+                flow = None if detach_gate else (gains[0] - gains[2]).mul_(d)
                 slope, change = torch.lerp(slope2, slope, gate), torch.lerp(change2, change, gate)
-            da = slope.mul_(d)
             lost = change.mul_(d)
-            da = da + _later(lost)
+            da = slope.mul_(d).add_(_later(lost))
         if dtotal is not None:
             da = da + dtotal.unsqueeze(-2)
         if lost is not None:
             dtotal = lost.sum(-2) if dtotal is None else lost.sum(-2) + dtotal
         if flow is not None or dpeak is not None:
-            da, dpeak = _through_peak(a, peak, da, flow, dpeak)
+            peaks = _running(torch.maximum, peak, a) if peaks is None else peaks
+            da, dpeak = _through_peak(a >= peaks[..., :-1, :], peak, da, flow, dpeak)
         return da, dtotal, dpeak, None
 
 
@@ -77,36 +82,40 @@ def _later(x: Tensor) -> Tensor:
     return torch.ones(t, t, dtype=x.dtype, device=x.device).triu_(1) @ x
 
 
-def _gain(before: Tensor, ratio: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
-    """g(c + a) - g(c), and (1 + c)^p: from c and ratio = ln(1 + a / (1 + c))."""
+def _gain(x: Tensor, u: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
+    """g(c + a) - g(c), and (1 + c)^p, from u = 1 + c and x = a / u."""
+    if x.dtype == torch.float32:  # faster than log1p and expm1, and as exact
+        *lower, highest = terms(p)
+        e = torch.full_like(x, highest)
+        for term in reversed(lower):
+            e.mul_(x).add_(term)
+        e.mul_(x)
+    else:
+        e = torch.log1p(x) if p == 0 else torch.expm1(p * torch.log1p(x))
     if p == 0:
-        return ratio * s, ratio
-    raised = torch.sqrt(before + 1) if p == 0.5 else torch.exp_(torch.log1p(before).mul_(p))
-    return torch.expm1(ratio * p).mul_(raised).mul_(s / p), raised
+        return e.mul_(s), u
+    raised = torch.sqrt(u) if p == 0.5 else torch.log(u).mul_(p).exp_()
+    return e.mul_(raised).mul_(s / p), raised
 
 
 def _slopes(
-    before: Tensor, ratio: Tensor, after: Tensor, a: Tensor, s: float, p: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gain, g'(c + a), and g'(c + a) - g'(c) without that difference (cpu/rule.h); ``after`` is 1 + c + a."""
-    gain, raised = _gain(before, ratio, s, p)
+    x: Tensor, gain: Tensor, raised: Tensor, after: Tensor, s: float, p: float
+) -> tuple[Tensor, Tensor]:
+    """g'(c + a), and g'(c + a) - g'(c) without that difference (cpu/rule.h); ``after`` is 1 + c + a."""
     if p == 0:
         slope = s / after
-        return gain, slope, -(slope * a).div_(before + 1)
+        return slope, (slope * x).neg_()
     slope = (raised * s).add_(gain, alpha=p).div_(after)
-    change = (a * raised).div_(before + 1).mul_(-s).add_(gain, alpha=p).div_(after)
-    return gain, slope, change
+    return slope, (x * raised).mul_(-s).add_(gain, alpha=p).div_(after)
 
 
 def _through_peak(
-    a: Tensor, peak: Tensor, da: Tensor, flow: Tensor | None, dpeak: Tensor | None
+    records: Tensor, peak: Tensor, da: Tensor, flow: Tensor | None, dpeak: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of the gate goes to the row that set the peak, the latest of equals."""
-    peaks = _running(torch.maximum, peak, a)
-    records = a >= peaks[..., :-1, :]
+    """The gradient of the gate goes to the row that set the peak (``records``), the latest of equals."""
     opened = torch.zeros_like(peak) if dpeak is None else dpeak.clone()
     da = da.clone()
-    for t in reversed(range(a.shape[-2])):
+    for t in reversed(range(da.shape[-2])):
         handed = opened * records[..., t, :]
         da[..., t, :] += handed
         opened -= handed

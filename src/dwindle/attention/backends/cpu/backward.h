@@ -23,15 +23,11 @@ template <class IO, class C> class Backward {
         direct(sizeof(IO) == sizeof(C) && p.D % width == 0 && p.Dv % width == 0),
         gate(p.mode == DYDIM && !p.detach_gate ? Gate::flows : p.dpeak ? Gate::passes : Gate::none),
         team(team_size(p, sizeof(C))), workers(p.threads) {
-    const Index own = (strips + team - 1) / team;
     for (Worker& w : workers) {
       w.q.get(rows * ldq), w.dout.get(rows * ldv), w.dq.get(rows * ldq);
-      w.attention.get(own * rows * width), w.gradient.get(own * rows * width);
-      if (p.softcap) w.slope.get(own * rows * width);
-      w.strip.get(3 * rows * width), w.dots.get(rows * lanes), w.dot.get(rows);
-      for (Buffer<C>* x : {&w.total, &w.peak, &w.later, &w.gate}) x->get(own * width);
+      w.strip.get(3 * rows * width), w.dots.get(rows * lanes), w.dot.get(rows), w.all.get(rows);
       w.packed.get(std::max(round_up(std::max(p.D, p.Dv), lanes) * width, chunk * width * ldq));
-      if (!direct) w.dk.get(own * width * ldq), w.dv.get(own * width * ldv);
+      reserve(w, (strips + team - 1) / team);
     }
   }
 
@@ -49,7 +45,7 @@ template <class IO, class C> class Backward {
 
  private:
   struct Worker {
-    Buffer<C> q, dout, dq, attention, gradient, slope, strip, dots, dot, total, peak, later, gate, packed, dk, dv;
+    Buffer<C> q, dout, dq, attention, gradient, slope, strip, dots, dot, all, total, peak, later, gate, packed, dk, dv;
   };
 
   const Problem& p;
@@ -63,10 +59,19 @@ template <class IO, class C> class Backward {
 
   struct Part { Index from, to, s0, columns; };  // a member's strips and source positions
 
+  // Room for so many strips: known beforehand, unless OpenMP gives fewer threads than it was asked for.
+  void reserve(Worker& w, Index own) const {
+    w.attention.get(own * rows * width), w.gradient.get(own * rows * width);
+    if (p.softcap) w.slope.get(own * rows * width);
+    for (Buffer<C>* x : {&w.total, &w.peak, &w.later, &w.gate}) x->get(own * width);
+    if (!direct) w.dk.get(own * width * ldq), w.dv.get(own * width * ldv);
+  }
+
   // All query heads of one key head.
   void group(Index b, Index g, Team team) {
     Worker& w = workers[team.base + team.rank];
     const Index from = team.from(strips), to = team.to(strips), s0 = from * width;
+    reserve(w, to - from);
     const Part part{from, to, s0, std::min(to * width, p.S) - s0};
     const Index at = (b * p.Hk + g) * p.S + s0;
     C* dk = direct ? (C*)p.dk + at * p.D : w.dk.get();
@@ -110,7 +115,7 @@ template <class IO, class C> class Backward {
       through_rule(b, h, t0, n, i, part, dv + (i - part.from) * width * (direct ? p.Dv : ldv), w);
     for (Index t = 0; t < n; ++t) w.dot.get()[t] = sum(load(w.dots.get() + t * lanes));
     team.wait();
-    C all[512];  // rows is at most this
+    C* all = w.all.get();
     for (Index t = 0; t < n; ++t) {
       all[t] = 0;
       for (int m = 0; m < team.size; ++m) all[t] += workers[team.base + m].dot.get()[t];

@@ -21,15 +21,12 @@ template <class IO, class C> class Forward {
       : p(p), rule(rule), g1(function<C>(p.s1, p.p1, p.terms1)), g2(function<C>(p.s2, p.p2, p.terms2)),
         strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         team(team_size(p, sizeof(C))), workers(p.threads) {
-    const Index own = (strips + team - 1) / team, chunks = (own + chunk - 1) / chunk;
     for (Worker& w : workers) {
       w.q.get(rows * ldq);
       w.out.get(rows * ldv);
-      w.tile.get(own * rows * width);
-      w.factor.get(chunks * rows);
       w.top.get(rows), w.sum.get(rows), w.wide.get(rows * lanes);
-      w.total.get(own * width), w.peak.get(own * width);
       w.packed.get(std::max(round_up(p.D, lanes) * width, chunk * width * ldv));
+      reserve(w, (strips + team - 1) / team);
     }
   }
 
@@ -49,9 +46,17 @@ template <class IO, class C> class Forward {
   int team;
   std::vector<Worker> workers;
 
+  // Room for so many strips: known beforehand, unless OpenMP gives fewer threads than it was asked for.
+  void reserve(Worker& w, Index own) const {
+    w.tile.get(own * rows * width);
+    w.factor.get((own + chunk - 1) / chunk * rows);
+    w.total.get(own * width), w.peak.get(own * width);
+  }
+
   void head(Index b, Index h, Team team) {
     Worker& w = workers[team.base + team.rank];
     const Index from = team.from(strips), to = team.to(strips), unit = b * p.H + h;
+    reserve(w, to - from);
     const Index s0 = from * width, columns = std::min(to * width, p.S) - s0;
     C *total = (C*)p.total + unit * p.S + s0, *peak = (C*)p.peak + unit * p.S + s0;
     std::fill_n(std::copy_n(total, columns, w.total.get()), (to - from) * width - columns, C(0));
@@ -74,6 +79,11 @@ template <class IO, class C> class Forward {
     pack_rows<C, IO>(q, p.q_stride[2], n, p.D, C(p.scale), w.q.get(), ldq);
     std::fill_n(w.top.get(), n, -std::numeric_limits<C>::infinity());
     std::fill_n(w.sum.get(), n, C(0));
+    if (to - from <= chunk) {  // short sources: the values come while the scores are computed
+      const char* v = (const char*)(values(b, h, from));
+      for (Index s = from * width; s < std::min(to * width, p.S); ++s, v += p.v_stride[2] * sizeof(IO))
+        for (Index d = 0; d < p.Dv * Index(sizeof(IO)); d += 64) __builtin_prefetch(v + d);
+    }
     const C longest = longest_row(w.q.get(), n) + std::numeric_limits<C>::min();  // 0 means: none given
     for (Index i = from, part = 0; i < to; i += chunk, ++part) {
       const Index end = std::min(i + chunk, to);
@@ -115,6 +125,10 @@ template <class IO, class C> class Forward {
 
   const IO* keys(Index b, Index h, Index strip) const {
     return (const IO*)p.k + b * p.k_stride[0] + h / (p.H / p.Hk) * p.k_stride[1] + strip * width * p.k_stride[2];
+  }
+
+  const IO* values(Index b, Index h, Index strip) const {
+    return (const IO*)p.v + b * p.v_stride[0] + h / (p.H / p.Hk) * p.v_stride[1] + strip * width * p.v_stride[2];
   }
 
   // Scores of strips i..end. Given the length of the longest query they become exponentials at once, and
@@ -232,7 +246,7 @@ template <class IO, class C> class Forward {
 
   // out += weights V over strips i..end.
   PHASE void context(Index b, Index h, Index n, Index i, Index end, Index from, Worker& w) {
-    const IO* v = (const IO*)p.v + b * p.v_stride[0] + h / (p.H / p.Hk) * p.v_stride[1] + i * width * p.v_stride[2];
+    const IO* v = values(b, h, i);
     const Index positions = std::min(end * width, p.S) - i * width;
     C* tile = strip_of(w, i, from, n);
     if (n <= few) {
