@@ -261,7 +261,7 @@ def _scoped(model: PreTrainedModel, what: Setting) -> Iterator[None]:
     finally:
         AttentionInterface.register("sdpa", plain)
         interface.attend = ruled
-        interface.register()
+        interface.register(interface.NAME, ruled)
 
 
 def _inside(profiler: Any) -> float:

@@ -39,21 +39,20 @@ class Diminish(torch.autograd.Function):
         return weights.clone() if mode < 2 else weights, covered[..., -1, :].clone(), top
 
     @staticmethod
-    def backward(
-        ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
         a, covered, peaks, peak, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
         da = d = torch.zeros_like(a) if d is None else d
         flow = lost = None
         if mode:
-            x, *gains = saved
+            x, gain, raised, *second = saved
             after = covered[..., 1:, :] + 1
-            slope, change = _slopes(x, *gains[:2], after, s1, p1)
+            slope, change = _slopes(x, gain, raised, after, s1, p1)
             if mode == 2:
                 gate = peaks[..., :-1, :]
-                slope2, change2 = _slopes(x, *gains[2:], after, s2, p2)
-                flow = None if detach_gate else (gains[0] - gains[2]).mul_(d)
+                gain2, raised2 = second
+                slope2, change2 = _slopes(x, gain2, raised2, after, s2, p2)
+                flow = None if detach_gate else (gain - gain2).mul_(d)
                 slope, change = torch.lerp(slope2, slope, gate), torch.lerp(change2, change, gate)
             lost = change.mul_(d)
             da = slope.mul_(d).add_(_later(lost))
@@ -98,9 +97,7 @@ def _gain(x: Tensor, u: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
     return e.mul_(raised).mul_(s / p), raised
 
 
-def _slopes(
-    x: Tensor, gain: Tensor, raised: Tensor, after: Tensor, s: float, p: float
-) -> tuple[Tensor, Tensor]:
+def _slopes(x: Tensor, gain: Tensor, raised: Tensor, after: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
     """g'(c + a), and g'(c + a) - g'(c) without that difference (cpu/rule.h); ``after`` is 1 + c + a."""
     if p == 0:
         slope = s / after
