@@ -49,10 +49,10 @@ class Diminish(torch.autograd.Function):
         if mode:
             x, *gains = saved
             after = covered[..., 1:, :] + 1
-            slope, change = _slopes(x, *gains[:2], after, s1, p1)
+            slope, change = _slopes(x, gains[0], gains[1], after, s1, p1)
             if mode == 2:
                 gate = peaks[..., :-1, :]
-                slope2, change2 = _slopes(x, *gains[2:], after, s2, p2)
+                slope2, change2 = _slopes(x, gains[2], gains[3], after, s2, p2)
                 flow = None if detach_gate else (gains[0] - gains[2]).mul_(d)
                 slope, change = torch.lerp(slope2, slope, gate), torch.lerp(change2, change, gate)
             lost = change.mul_(d)
