@@ -105,7 +105,8 @@ def read(path: Path) -> list[tuple[str, str]]:
 
 def joined(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Groups of 3, 4, 5, 6, 3, ... lines, each as one line."""
-    rest, groups = iter(pairs), []
+    rest = iter(pairs)
+    groups: list[tuple[str, str]] = []
     for size in itertools.cycle((3, 4, 5, 6)):
         group = list(itertools.islice(rest, size))
         if len(group) < size:
