@@ -269,7 +269,7 @@ class _HandOver(_Hook):
 
         if getattr(module, "_is_replica", False):
             raise ValueError(
-                "a rule cannot run in the threads of nn.DataParallel: start one process a device (torchrun)"
+                "nn.DataParallel cannot run a rule in its threads: start one process a device (torchrun)"
             )
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
