@@ -93,3 +93,12 @@ def test_an_attached_module_called_past_its_hook():
     module = model.model.decoder.layers[0].encoder_attn
     with pytest.raises(ValueError, match="was called without its hook"):
         module.forward(torch.randn(1, 2, 32), torch.randn(1, 3, 32))
+
+
+def test_threads_of_data_parallel():
+    """Its replicas share their hooks, and what these see of a call. (It marks replicas so; it needs several GPUs.)"""
+    model = bart()
+    dwindle.attach(model, RULE)
+    model.model.decoder.layers[0].encoder_attn._is_replica = True
+    with pytest.raises(ValueError, match="start one process a device"):
+        model(**source(), decoder_input_ids=target())
