@@ -274,3 +274,17 @@ def test_quantised_caches_are_not_for_these_models():
     for model in (bart(), attached()):
         with pytest.raises(ValueError, match="does not support the quantized cache"):
             generated(model, source(), cache_implementation="quantized")
+
+
+def test_special_tokens_go_along_with_the_encoder_output():
+    """A source that was encoded before is not mistaken for the one encoded last."""
+    model = attached("training-free")
+    one, other, rows = source(), source(seed=9), target()
+    with torch.no_grad():
+        expected = model(**one, decoder_input_ids=rows, use_cache=False).logits
+        encoded = model.get_encoder()(**one)
+        model(**other, decoder_input_ids=rows)
+        given = {"encoder_outputs": encoded, "attention_mask": one["attention_mask"], "decoder_input_ids": rows}
+        assert torch.equal(model(**given, use_cache=False).logits, expected)
+        with pytest.raises(ValueError, match="call the model with input_ids"):
+            model(**{**given, "encoder_outputs": (encoded[0],)})

@@ -38,6 +38,8 @@ MARK = "load_this_model_with_dwindle_from_pretrained"
 
 Source = Literal["prompt"]
 
+_ALONG = "dwindle_special"  # the key of an encoder's output under which its special tokens are marked
+
 _SPECIAL = (
     "bos_token_id",
     "eos_token_id",
@@ -50,7 +52,7 @@ _SPECIAL = (
 
 @dataclass
 class Context:
-    """What the encoder's hook saw in the current call and the attached modules cannot see."""
+    """What the hooks of the whole model saw in the current call and the attached modules cannot see."""
 
     special: Tensor | None = None
     """Bool (items, source tokens)."""
@@ -135,6 +137,8 @@ def attach(
     configs = (getattr(f.module, "config", None) for f in found)
     if any(getattr(config, "_attn_implementation", None) == "flex_attention" for config in configs):
         raise ValueError(FLEX)
+    if rule.protect == "special" and source is None and not model.config.is_encoder_decoder:
+        raise ValueError(f"{type(model).__name__} does not see the tokens of its source: leave +protect(special) out")
     if hasattr(model, "_dwindle"):
         detach(model)
     _warn_if_untrained(model, rule)
@@ -145,8 +149,7 @@ def attach(
     if source == "prompt":
         _see_prompt(handle)
     elif rule.protect == "special":
-        encoder = model.get_encoder()
-        encoder.register_forward_pre_hook(_SeeSource(handle, _parameters(encoder)), with_kwargs=True)
+        _see_source(handle)
 
     model._dwindle = handle
     settings: dict[str, Any] = {"rule": str(rule), "layers": chosen}
@@ -172,10 +175,13 @@ def detach(model: PreTrainedModel) -> None:
         else:
             del one.module.forward
     for module in model.modules():
-        ours = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, Hook)]
-        for key in ours:
-            del module._forward_pre_hooks[key]
-            module._forward_pre_hooks_with_kwargs.pop(key, None)
+        for hooks, with_kwargs in (
+            (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs),
+            (module._forward_hooks, module._forward_hooks_with_kwargs),
+        ):
+            for key in [key for key, hook in hooks.items() if isinstance(hook, Hook)]:
+                del hooks[key]
+                with_kwargs.pop(key, None)
     if isinstance(vars(model).get("generate"), prompt.Generate):
         del model.generate
     delattr(model, MARK)
@@ -226,6 +232,19 @@ def _see_prompt(handle: Handle) -> None:
         model.generate = prompt.Generate(handle)
 
 
+def _see_source(handle: Handle) -> None:
+    """The hooks that find the special tokens of an encoder's source."""
+    model = handle.model
+    encoder = model.get_encoder()
+    encoder.register_forward_hook(_MarkSource(handle, _parameters(encoder)), with_kwargs=True)
+    model.register_forward_pre_hook(_SeeSource(handle, _parameters(model)), with_kwargs=True)
+
+
+def _special_in(ids: Tensor, handle: Handle) -> Tensor:
+    """Bool, as ``ids``: which of them are special tokens."""
+    return torch.isin(ids, torch.tensor(sorted(special_tokens(handle.model)), device=ids.device))
+
+
 def _warn_if_untrained(model: PreTrainedModel, rule: Rule) -> None:
     """A rule that does not keep the mass of a row shifts what a trained model is used to."""
     name = getattr(model.config, "name_or_path", "")
@@ -262,16 +281,31 @@ class _SeeLayer(Hook):
 
 
 @dataclass
+class _MarkSource(Hook):
+    """After the encoder: the special tokens of its source go along with its output, wherever that is taken."""
+
+    parameters: list[str]
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        ids = (dict(zip(self.parameters, args, strict=False)) | kwargs).get("input_ids")
+        if isinstance(output, dict) and ids is not None:
+            output[_ALONG] = _special_in(ids, self.handle)
+
+
+@dataclass
 class _SeeSource(Hook):
-    """On the encoder: where the special tokens of the source are."""
+    """On the whole model: the special tokens of the source, from its ids or from what its encoder had marked."""
 
     parameters: list[str]
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        ids = (dict(zip(self.parameters, args, strict=False)) | kwargs).get("input_ids")
-        if ids is not None and not ids.is_floating_point():
-            special = torch.tensor(sorted(special_tokens(self.handle.model)), device=ids.device)
-            self.handle.context.special = torch.isin(ids, special)
+        given = dict(zip(self.parameters, args, strict=False)) | kwargs
+        encoded, ids = given.get("encoder_outputs"), given.get("input_ids")
+        if encoded is not None:
+            special = encoded.get(_ALONG) if isinstance(encoded, dict) else None
+        else:
+            special = None if ids is None else _special_in(ids, self.handle)
+        self.handle.context.special = special
 
 
 @dataclass
@@ -288,9 +322,7 @@ class _HandOver(Hook):
         from dwindle.attach.cache import covered
 
         if getattr(module, "_is_replica", False):
-            raise ValueError(
-                "nn.DataParallel cannot run a rule in its threads: start one process a device (torchrun)"
-            )
+            raise ValueError("nn.DataParallel cannot run a rule in its threads: start one process a device (torchrun)")
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
         cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
@@ -311,11 +343,13 @@ class _HandOver(Hook):
         handle = self.handle
         if handle.rule.protect != "special":
             return None
-        special = handle.context.special
-        if special is not None and batch % special.shape[0] == 0:
-            return special
-        if special is not None or handle.model.main_input_name == "input_ids":
-            raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
+        if handle.context.special is not None:
+            return handle.context.special
+        if handle.model.main_input_name == "input_ids":
+            raise ValueError(
+                "this rule protects the special tokens of the source: call the model with input_ids, "
+                "or with encoder_outputs of its own encoder"
+            )
         return torch.zeros(batch, 0, dtype=torch.bool, device=handle.model.device)  # speech and images have none
 
 

@@ -36,7 +36,7 @@ Sink = Callable[[Tensor, Tensor, Coverage], None]
 
 @dataclass
 class Hook:
-    """A forward pre-hook of ours. Objects rather than closures: they are copied and pickled with the model."""
+    """A forward hook of ours. Objects rather than closures: they are copied and pickled with the model."""
 
     handle: Handle
 
