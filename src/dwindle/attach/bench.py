@@ -11,7 +11,6 @@ from __future__ import annotations  # transformers is imported only when a model
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from dwindle.attach import interface
 from dwindle.attach.handle import attach
+from dwindle.attention.bench import peak_megabytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -306,5 +306,4 @@ def peak(given: str) -> None:
     if attached:
         attach(model, what.rule, what.layers)
     _step(model, what)()
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(used / (1024 if sys.platform != "darwin" else 1024**2))
+    print(peak_megabytes())
