@@ -268,9 +268,7 @@ class _HandOver(_Hook):
         from dwindle.attach.cache import covered
 
         if getattr(module, "_is_replica", False):
-            raise ValueError(
-                "nn.DataParallel cannot run a rule in its threads: start one process a device (torchrun)"
-            )
+            raise ValueError("nn.DataParallel cannot run a rule in its threads: start one process a device (torchrun)")
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
         cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
