@@ -24,12 +24,13 @@ def test_parts():
     what = bench.setting("tiny", None, None, 1, 12, 8)
     assert (what.rule, what.layers) == ("dim:log", 2)
     before = ALL_ATTENTION_FUNCTIONS["sdpa"], interface.attend, torch.get_num_threads()
-    found = bench.bench(what, 0.0, ["step", "added", "generate"])
+    found = bench.bench(what, 0.0, ["step", "step-added", "generate", "generate-added"])
     assert (ALL_ATTENTION_FUNCTIONS["sdpa"], interface.attend, torch.get_num_threads()) == before
     assert ALL_ATTENTION_FUNCTIONS["dwindle"] is interface.attend
-    assert found.keys() == {"step", "added", "generate"}
+    assert list(found) == ["step", "step-added", "generate", "generate-added"]
     assert all(value > 0 for part in ("step", "generate") for value in found[part].values())
-    assert 0 < found["added"]["untouched"] < found["added"]["attached"] < 1
+    for part in ("step-added", "generate-added"):
+        assert 0 < found[part]["untouched"] < found[part]["attached"] < 1
 
 
 def test_what_is_added_is_counted(monkeypatch):
@@ -54,7 +55,7 @@ def test_what_is_added_is_counted(monkeypatch):
     monkeypatch.setattr(interface, "attend", slowly)
     monkeypatch.setattr(time, "process_time", time.perf_counter)  # sleep takes no CPU time
     model = bench.build("tiny")
-    found = bench._added_work(model, bench.setting("tiny", None, 2, 1, 12, 8), 0.0)
+    found = bench._step_added(model, bench.setting("tiny", None, 2, 1, 12, 8), 0.0)
     assert found["added"] * found["seconds"] == pytest.approx(2 * 0.05, rel=0.5)
     assert abs(found["control"]) * found["seconds"] < 0.02
 

@@ -52,7 +52,7 @@ def test_inspect_without_a_rule(run, model, tmp_path):
     [
         (["inspect", "/nowhere"], "has no config.json"),
         (["bench", "model", "--config", "bart"], "choose one of bart-base, bart-large, marian-big"),
-        (["bench", "model", "--part", "speed"], "choose from step, added, generate, memory"),
+        (["bench", "model", "--part", "speed"], "choose from step, step-added, generate, generate-added, memory"),
         (["bench", "model", "--source", "2000"], "see 'dwindle bench model --help'"),
     ],
 )
@@ -66,7 +66,14 @@ def test_errors_are_one_sentence_and_exit_2(run, arguments, said):
 def test_bench_model(run, monkeypatch):
     figures = {
         "step": {"seconds": 2.5, "attached": 1.01, "control": 0.99, "rounds": 3},
-        "added": {"seconds": 5.0, "untouched": 0.02, "attached": 0.025, "added": 0.005, "control": 0.0001, "rounds": 3},
+        "step-added": {
+            "seconds": 5.0,
+            "untouched": 0.02,
+            "attached": 0.025,
+            "added": 0.005,
+            "control": 0.0001,
+            "rounds": 3,
+        },
         "memory": {"megabytes": 2000.0, "attached": 1.002, "control": 1.0},
     }
     monkeypatch.setattr(bench, "bench", lambda what, seconds, parts: figures)

@@ -20,7 +20,7 @@ def model(
     target: Annotated[int, typer.Option(min=4, max=512, help="Tokens of a target; generation makes a quarter.")] = 128,
     seconds: Annotated[float, typer.Option(help="Time for each part, roughly.")] = 40.0,
     part: Annotated[
-        list[str] | None, typer.Option(help="step, added, generate or memory; may be repeated. Default: all.")
+        list[str] | None, typer.Option(help=f"{', '.join(room.PARTS)}; may be repeated. Default: all.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -49,10 +49,11 @@ def _print(what: room.Setting, found: dict[str, Any]) -> None:
             one = found[part]
             base = f"{one[key]:.4g} {unit}"
             table.add_row(name, base, f"x {one['attached']:.3f}", f"x {one['control']:.3f}")
-    if "added" in found:
-        one = found["added"]
-        base = f"{one['untouched']:.2%} of a step"
-        table.add_row("inside cross-attention", base, f"{one['added']:+.2%}", f"{one['control']:+.2%}")
+    for part, task in (("step-added", "training step"), ("generate-added", "beam 4")):
+        if part in found:
+            one = found[part]
+            base = f"{one['untouched']:.2%} of CPU time"
+            table.add_row(f"cross-attention in {task}", base, f"{one['added']:+.2%}", f"{one['control']:+.2%}")
     console.print(table)
     console.print(
         f"Batch {what.batch}, source {what.source}, target {what.target}. Control: the untouched model again."
