@@ -5,7 +5,7 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import audit, certify, compare, demo, rules, score
+from dwindle.cli import audit, certify, compare, demo, rules, score, study
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -21,6 +21,7 @@ app.command("demo")(demo.demo)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
+app.add_typer(study.app, name="study")
 
 
 def _version(wanted: bool) -> None:
