@@ -1,5 +1,5 @@
-"""How a study uses SQLite: a commit is on the disk when it returns, and an error reads as one sentence that says what to
-do. Knows no table.
+"""How a study uses SQLite: a commit is on the disk when it returns, and an error reads as one sentence that says
+what to do. Knows no table.
 """
 
 import contextlib
@@ -56,7 +56,8 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
         return f"{path} cannot be written: check that you own the folder and that its disk is not read-only"
     if primary == sqlite3.SQLITE_IOERR:
         return f"the disk of {path} fails or is full ({error}): check it, free some space and try again"
+    what = " ".join(str(error).split())
     return (
-        f"{path} is damaged ({error}): put back a copy of the folder, "
+        f"{path} is damaged ({what}): put back a copy of the folder, "
         f'or save what can be read with "sqlite3 {path} .recover"'
     )

@@ -27,9 +27,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from dwindle.study import export, highlight, questions, tally
+from dwindle.study.database import Trouble
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, read_form, visible
 from dwindle.study.security import Guard, Limiter, proof, proves
-from dwindle.study.store import Place, Row, Store, Trouble
+from dwindle.study.store import Place, Row, Store
 from dwindle.study.writer import Writer
 
 _WRONG = {
