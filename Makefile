@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-all test-browser check format clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
@@ -13,6 +13,11 @@ test: check
 
 test-all: check
 	$(BIN)/pytest -m ""
+
+test-browser: $(READY)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { echo "no browser here: on Debian, type apt-get install chromium chromium-driver"; exit 2; }
+	$(BIN)/pytest -m browser
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -72,7 +72,7 @@ def new(
 def serve(
     folder: Folder,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
 ) -> None:
     """Serve the study's pages until interrupted. Ballots are on the disk before a rater is thanked."""
     from dwindle.study import server, store
@@ -229,19 +229,24 @@ def _print_counted(tally: "Tally") -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{tally.ballots} ballots on {tally.items} items by {tally.raters} raters")
-    a, b = tally.systems
-    table = _table("", a, "tie", b, "p sign", "p sign items", "p permutation items", "agreement", "alpha")
-    for c in tally.comparisons:
-        wins = (f"{n} ({100 * n / tally.ballots:.1f} %)" for n in (c.wins_a, c.ties, c.wins_b))
-        tests = (p_value(p) for p in (c.p_judgements, c.p_items, c.p_clustered))
-        table.add_row(c.question, *wins, *tests, _percent(c.agreement), _decimal(c.alpha))
-        table.add_row("  items by majority", *map(str, (c.items_a, c.items_tied, c.items_b)))
-    shares = [
-        f"{100 * s.share:.1f} % [{100 * s.low:.1f}, {100 * s.high:.1f}]" for s in (tally.factual_a, tally.factual_b)
-    ]
-    agreed = (_percent(tally.factual_agreement), _decimal(tally.factual_alpha))
-    table.add_row("factually correct", escape(shares[0]), "", escape(shares[1]), "", "",
-                  p_value(tally.factual_p_clustered), *agreed)  # fmt: skip
+    both = tally.comparisons
+    a, b = (escape(name) for name in tally.systems)
+    table = _table("", *(c.question for c in both), "factually correct")
+    for name, counts, share in (
+        (a, [c.wins_a for c in both], tally.factual_a),
+        (b, [c.wins_b for c in both], tally.factual_b),
+        ("tie", [c.ties for c in both], None),
+    ):
+        interval = f"{100 * share.share:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]" if share else ""
+        table.add_row(name, *(f"{n} ({100 * n / tally.ballots:.1f} %)" for n in counts), escape(interval))
+    table.add_row(f"items: {a}, tied, {b}", *(f"{c.items_a}, {c.items_tied}, {c.items_b}" for c in both))
+    table.add_row("p, sign test", *(p_value(c.p_judgements) for c in both))
+    table.add_row("p, sign test of items", *(p_value(c.p_items) for c in both))
+    table.add_row(
+        "p, permutation of items", *(p_value(c.p_clustered) for c in both), p_value(tally.factual_p_clustered)
+    )
+    table.add_row("pairwise agreement", *(_percent(c.agreement) for c in both), _percent(tally.factual_agreement))
+    table.add_row("Krippendorff's alpha", *(_decimal(c.alpha) for c in both), _decimal(tally.factual_alpha))
     console.print(table)
     if tally.checks:
         passed, seen = (sum(column) for column in zip(*tally.checks.values(), strict=True))
@@ -251,7 +256,7 @@ def _print_counted(tally: "Tally") -> None:
     if tally.late:
         console.print(f"[dim]Kept but not counted, for they came after the item was passed on: {tally.late}.")
     console.print(
-        "[dim]All tests are exact and two-sided. The sign test takes judgements as independent; items do not."
+        "[dim]Tests are exact and two-sided. The first takes the judgements of one item as independent."
     )
 
 

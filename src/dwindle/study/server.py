@@ -14,19 +14,21 @@ def bind(host: str, port: int) -> socket.socket:
     """A listening address. Port 0 takes any free one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        taken = socket.socket(family, kind, protocol)
+    except socket.gaierror:
+        raise ValueError(f"{host} is no address of this machine: leave out --host, or name one that is") from None
+    taken = socket.socket(family, kind, protocol)
+    try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
         taken.listen(1024)
-    except socket.gaierror:
-        raise ValueError(f"{host} is no address of this machine: leave out --host, or name one that is") from None
-    except (OSError, OverflowError) as error:
+    except OSError as error:
+        taken.close()
         raise ValueError(_sentence(host, port, error)) from None
     return taken
 
 
-def _sentence(host: str, port: int, error: Exception) -> str:
-    code = getattr(error, "errno", None)
+def _sentence(host: str, port: int, error: OSError) -> str:
+    code = error.errno
     if code == errno.EADDRINUSE:
         return f"port {port} of {host} is in use: choose another with --port, or stop what uses it"
     if code == errno.EADDRNOTAVAIL:
