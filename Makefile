@@ -3,16 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-all test-browser check format clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
 
+# Two processes of one thread each: tiny tensors gain nothing from more.
 test: check
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 test-all: check
-	$(BIN)/pytest -m ""
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m ""
+
+test-browser: $(READY)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { echo "no browser here: on Debian, type apt-get install chromium chromium-driver"; exit 2; }
+	$(BIN)/pytest -m browser
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -5,7 +5,19 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import audit, bench_attention, bench_model, certify, compare, demo, families, inspect, rules, score
+from dwindle.cli import (
+    audit,
+    bench_attention,
+    bench_model,
+    certify,
+    compare,
+    demo,
+    families,
+    inspect,
+    rules,
+    score,
+    study,
+)
 
 app = typer.Typer(
     help="Attention that remembers what it has already used.",
@@ -27,6 +39,7 @@ bench = typer.Typer(help="Measure how long things take on this machine.", no_arg
 bench.command("attention")(bench_attention.attention)
 bench.command("model")(bench_model.model)
 app.add_typer(bench, name="bench")
+app.add_typer(study.app, name="study")
 
 
 def _version(wanted: bool) -> None:

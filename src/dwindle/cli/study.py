@@ -1,0 +1,273 @@
+"""``dwindle study``: a human comparison of two systems, from the sample to the p-values."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from dwindle.study.store import Store
+    from dwindle.study.tally import Tally
+
+app = typer.Typer(
+    help="Have people compare two systems: sample, serve, count.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The study folder.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Url = Annotated[str, typer.Option(help="Where raters reach the server; links begin with it.")]
+PassMark = Annotated[
+    float, typer.Option(min=0, max=1, help="Leave out raters who passed a smaller share of their checks.")
+]
+LOCAL = "http://127.0.0.1:8000"
+
+
+@app.callback()
+def _needs() -> None:
+    """Say what to install when the room cannot be entered."""
+    try:
+        import jinja2  # noqa: F401
+        import numpy  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ValueError(f"a study needs {error.name}: type pip install 'dwindle[study]'") from None
+
+
+@app.command("new")
+def new(
+    a: Annotated[Path, typer.Argument(metavar="A", help="outputs.jsonl of one system.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="outputs.jsonl of the other.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The study folder to make.", show_default=False)],
+    items: Annotated[int, typer.Option(help="Items to sample.")] = 500,
+    raters: Annotated[int, typer.Option(help="Raters for each item.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the sample, the order and the sides.")] = 1,
+    checks: Annotated[int, typer.Option(help="Attention checks to mix in.")] = 0,
+    links: Annotated[int | None, typer.Option(help="Personal links to make.  [default: as many as raters]")] = None,
+    lease: Annotated[float, typer.Option(help="Minutes until an item left open returns to the pool.")] = 60,
+) -> None:
+    """Sample items from A and B, draw the sides, and make the study folder with a link for each rater."""
+    from dwindle.metrics.outputs import read
+    from dwindle.study import store
+    from dwindle.study.design import design
+
+    made = design(read(a), read(b), items, raters, seed, checks)
+    store.create(made, out, raters if links is None else links, 60 * lease)
+    typer.echo(
+        f"{out}: {items} items and {checks} checks, {raters} raters each, {made.systems[0]} and {made.systems[1]}."
+    )
+    with store.Store(out) as opened:
+        _print_links(opened, LOCAL)
+    typer.echo(f"Next: dwindle study serve {out}")
+
+
+@app.command("serve")
+def serve(
+    folder: Folder,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+) -> None:
+    """Serve the study's pages until interrupted. Ballots are on the disk before a rater is thanked."""
+    from dwindle.study import server, store
+
+    store.Store(folder).close()
+    listening = server.bind(host, port)
+    name = f"[{host}]" if ":" in host else host
+    typer.echo(f"Serving {folder} on http://{name}:{listening.getsockname()[1]} (stop with Ctrl-C).")
+    typer.echo(f"Links: dwindle study status {folder} --links")
+    server.serve(folder, listening)
+
+
+@app.command("invite")
+def invite(
+    folder: Folder, count: Annotated[int, typer.Argument(min=1, help="Links to add.")], url: Url = LOCAL
+) -> None:
+    """Make links for more raters."""
+    from dwindle.study.store import Store
+
+    with Store(folder) as store:
+        with store.transaction():
+            store.invite(count)
+        _print_links(store, url)
+
+
+@app.command("status")
+def status(
+    folder: Folder,
+    links: Annotated[bool, typer.Option("--links", help="Also print everybody's link.")] = False,
+    url: Url = LOCAL,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far the study and each rater are."""
+    from dwindle.study import export
+    from dwindle.study.store import Store
+
+    with Store(folder) as store:
+        counts, people = store.counts(), export.people(store, store.rows())
+        if as_json:
+            known = {"links": _links(store, url)} if links else {}
+            typer.echo(json.dumps({"systems": store.systems, **counts, "raters": people, **known}, indent=2))
+            return
+        typer.echo(
+            f"{counts['answered']} of {counts['places']} ballots, {counts['held']} items open; "
+            f"{counts['pairs']} items and {counts['checks']} checks, {store.raters} raters each."
+        )
+        table = _table("rater", "ballots", "median s", "checks passed", "not counted")
+        for row in people:
+            table.add_row(*(str(row[key]) for key in ("name", "ballots", "seconds", "checks", "late")))
+        Console(highlight=False).print(table)
+        if links:
+            _print_links(store, url)
+
+
+@app.command("tally")
+def tally(
+    folder: Folder,
+    pass_mark: PassMark = 0,
+    table7: Annotated[bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Count: wins and ties, three exact tests, agreement, factuality."""
+    from dwindle.study.store import Store
+
+    with Store(folder) as store:
+        _print_tally(store, pass_mark, table7, as_json)
+
+
+@app.command("export")
+def export(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files.  [default: DIR]")] = None,
+) -> None:
+    """Write every ballot to ballots.csv and ballots.jsonl."""
+    from dwindle.study import export as exports
+    from dwindle.study.store import Store
+
+    with Store(folder) as store:
+        rows, systems = store.rows(), store.systems
+    where = out or folder
+    where.mkdir(parents=True, exist_ok=True)
+    for name, lines in (("ballots.csv", exports.as_csv), ("ballots.jsonl", exports.as_jsonl)):
+        with (where / name).open("w", encoding="utf-8", newline="") as file:
+            file.writelines(lines(rows, systems))
+        typer.echo(f"{where / name}: {len(rows)} ballots")
+
+
+@app.command("mturk")
+def mturk(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files.  [default: DIR/mturk]")] = None,
+) -> None:
+    """Write the template and the input file for Amazon Mechanical Turk."""
+    from dwindle.study import mturk as turk
+    from dwindle.study.store import Store
+
+    with Store(folder) as store:
+        template, rows = turk.write(store, out or folder / "mturk")
+        typer.echo(f"Paste {template} into a project's Design Layout, set {store.raters} assignments per task, and")
+        typer.echo(f"publish a batch with {rows}. Then: dwindle study import-mturk RESULTS.csv --study {folder}")
+
+
+@app.command("import-mturk")
+def import_mturk(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS.csv", help="The batch's results.", show_default=False)],
+    study: Annotated[
+        Path | None, typer.Option(help="The study folder.  [default: the one that RESULTS.csv lies in]")
+    ] = None,
+    pass_mark: PassMark = 0,
+    table7: Annotated[bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take the results of a Mechanical Turk batch into the study, and tally it."""
+    from dwindle.study import mturk as turk
+    from dwindle.study.store import Store
+
+    with Store(study or turk.study_of(results)) as store:
+        done = turk.enter(store, results)
+        typer.echo(
+            f"{done.entered} ballots entered, {done.known} known before, {done.rejected} rejected, "
+            f"{done.incomplete} incomplete.",
+            err=True,
+        )
+        _print_tally(store, pass_mark, table7, as_json)
+
+
+def _links(store: "Store", url: str) -> dict[str, str]:
+    tokens, base = store.links(), url.rstrip("/")
+    people = {name: f"{base}/r/{token}" for name, token in tokens["raters"].items()}
+    return {"owner": f"{base}/owner/{tokens['owner']}", **people}
+
+
+def _print_links(store: "Store", url: str) -> None:
+    """One link a line, whole: a wrapped link is a broken link."""
+    for name, link in _links(store, url).items():
+        typer.echo(f"{name:10} {link}")
+
+
+def _print_tally(store: "Store", pass_mark: float, table7: bool, as_json: bool) -> None:
+    from dwindle.study import export as exports
+    from dwindle.study import tally as tallies
+
+    counted = tallies.tally(store.systems, store.rows(), pass_mark)
+    if as_json:
+        typer.echo(json.dumps(asdict(counted), indent=2, ensure_ascii=False, allow_nan=False))
+    elif table7:
+        typer.echo(exports.table7(counted), nl=False)
+    else:
+        _print_counted(counted)
+
+
+def _print_counted(tally: "Tally") -> None:
+    from dwindle.study.export import p_value
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{tally.ballots} ballots on {tally.items} items by {tally.raters} raters")
+    both = tally.comparisons
+    a, b = (escape(name) for name in tally.systems)
+    table = _table("", *(c.question for c in both), "factually correct")
+    for name, counts, share in (
+        (a, [c.wins_a for c in both], tally.factual_a),
+        (b, [c.wins_b for c in both], tally.factual_b),
+        ("tie", [c.ties for c in both], None),
+    ):
+        interval = f"{100 * share.share:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]" if share else ""
+        table.add_row(name, *(f"{n} ({100 * n / tally.ballots:.1f} %)" for n in counts), escape(interval))
+    table.add_row(f"items: {a}, tied, {b}", *(f"{c.items_a}, {c.items_tied}, {c.items_b}" for c in both))
+    table.add_row("p, sign test", *(p_value(c.p_judgements) for c in both))
+    table.add_row("p, sign test of items", *(p_value(c.p_items) for c in both))
+    table.add_row(
+        "p, permutation of items", *(p_value(c.p_clustered) for c in both), p_value(tally.factual_p_clustered)
+    )
+    table.add_row("pairwise agreement", *(_percent(c.agreement) for c in both), _percent(tally.factual_agreement))
+    table.add_row("Krippendorff's alpha", *(_decimal(c.alpha) for c in both), _decimal(tally.factual_alpha))
+    console.print(table)
+    if tally.checks:
+        passed, seen = (sum(column) for column in zip(*tally.checks.values(), strict=True))
+        console.print(f"[dim]Attention checks passed: {passed} of {seen}.")
+    if tally.left_out:
+        console.print(f"[dim]Left out for their checks: {escape(', '.join(tally.left_out))}.")
+    if tally.late:
+        console.print(f"[dim]Kept but not counted, for they came after the item was passed on: {tally.late}.")
+    console.print("[dim]Tests are exact and two-sided. The first takes the judgements of one item as independent.")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _decimal(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(escape(column), no_wrap=True)
+    return table

@@ -1,0 +1,180 @@
+"""The verbs: what they print, and how trouble reads. One sentence, exit code 2, never a trace."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+import study_kit
+from starlette.testclient import TestClient
+
+from dwindle.cli.main import main
+from dwindle.metrics.outputs import write
+from dwindle.study import pages
+from dwindle.study.store import DATABASE, Store
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments, code=0):
+        with pytest.raises(SystemExit) as exit:
+            main(["study", *map(str, arguments)])
+        out = capsys.readouterr()
+        assert exit.value.code == code, out
+        if code:
+            assert out.err.startswith("dwindle: ")
+            assert out.err.count("\n") == 1
+            return out.err
+        return out.out
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    for path, system in zip(paths, study_kit.systems(12), strict=True):
+        write(system, path)
+    return paths
+
+
+@pytest.fixture
+def new(run, files, tmp_path):
+    out = tmp_path / "study"
+    printed = run("new", *files, "--items", 4, "--raters", 2, "--checks", 2, "--links", 3, "--seed", 7, "--out", out)
+    return out, printed
+
+
+def vote_all(folder):
+    with TestClient(pages.app(folder), follow_redirects=False) as client:
+        for token in study_kit.tokens(folder)[:2]:
+            one = study_kit.Rater(client, token)
+            one.start()
+            while not one.vote(seconds="2").startswith("/done"):
+                pass
+
+
+def test_an_afternoon(new, run, tmp_path):
+    folder, printed = new
+    assert "4 items and 2 checks, 2 raters each, first and second." in printed
+    links = re.findall(r"http://127.0.0.1:8000(/\S+)", printed)
+    assert len(links) == 4
+    assert run("status", folder, "--links").count("http://") == 4
+    assert "https://x.org/r/" in run("status", folder, "--links", "--url", "https://x.org/")
+    assert "no ballot counts so far" in run("tally", folder, code=2)
+    vote_all(folder)
+    status = json.loads(run("status", folder, "--json"))
+    assert (status["answered"], status["places"], status["pairs"], status["checks"]) == (12, 12, 4, 2)
+    assert [r["ballots"] for r in status["raters"]] == [6, 6, 0]
+    assert "12 of 12 ballots" in run("status", folder)
+    table = run("tally", folder)
+    for word in ("8 ballots on 4 items by 2 raters", "first", "second", "representativeness", "factually correct"):
+        assert word in table
+    counted = json.loads(run("tally", folder, "--json"))
+    assert counted["systems"] == ["first", "second"]
+    assert sum(counted["comparisons"][0][k] for k in ("wins_a", "ties", "wins_b")) == 8
+    assert run("tally", folder, "--table7").startswith("\\begin{tabular}")
+    run("export", folder)
+    lines = [json.loads(line) for line in (folder / "ballots.jsonl").read_text().splitlines()]
+    assert len(lines) == 12
+    assert {line["left"] for line in lines if not line["check"]} <= {"first", "second"}
+    assert (folder / "ballots.csv").read_text().count("\n") == 13
+    run("export", folder, "--out", tmp_path / "elsewhere")
+    assert (tmp_path / "elsewhere" / "ballots.csv").read_bytes() == (folder / "ballots.csv").read_bytes()
+
+
+def test_links_for_more_raters(new, run):
+    folder, _ = new
+    assert run("invite", folder, 2).count("/r/") == 5
+    (folder / "links.json").unlink()
+    assert "links cannot be shown again" in run("status", folder, "--links", code=2)
+
+
+def test_mechanical_turk_and_back(new, run):
+    from test_mturk import results
+
+    folder, _ = new
+    assert "2 assignments per task" in run("mturk", folder)
+    path = results(folder, folder / "mturk" / "results.csv")
+    assert "8 ballots on 4 items" in run("import-mturk", path)
+    counted = json.loads(run("import-mturk", path, "--study", folder, "--json"))
+    assert counted["comparisons"][0]["wins_b"] == 8
+
+
+def test_the_seed_decides(files, run, tmp_path):
+    def pairs(name, seed):
+        run("new", *files, "--items", 5, "--raters", 1, "--seed", seed, "--out", tmp_path / name)
+        with Store(tmp_path / name) as store:
+            return store.pairs()
+
+    assert pairs("x", 1) == pairs("y", 1) != pairs("z", 2)
+
+
+def test_bad_files(files, run, tmp_path):
+    first, second = files
+    out = tmp_path / "study"
+    assert "lower --items" in run("new", first, second, "--out", out, code=2)
+    lines = second.read_text().splitlines(keepends=True)
+    second.write_text("".join(lines[1:]))
+    assert "lacks 1 ids" in run("new", first, second, "--items", 2, "--out", out, code=2)
+    second.write_text("nonsense")
+    assert "is not JSON" in run("new", first, second, "--items", 2, "--out", out, code=2)
+    assert "No such file" in run("new", first, tmp_path / "none", "--items", 2, "--out", out, code=2)
+    assert "named twice" in run("new", first, first, "--items", 2, "--out", out, code=2)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("verb", ["serve", "status", "tally", "export", "mturk"])
+def test_no_study_folder(run, tmp_path, verb):
+    assert "has no study: make one with 'dwindle study new" in run(verb, tmp_path / "none", code=2)
+
+
+@pytest.mark.parametrize("verb", ["serve", "status", "tally", "export", "mturk"])
+def test_a_corrupt_database(new, run, verb):
+    folder, _ = new
+    (folder / DATABASE).write_bytes(b"rubbish" * 1000)
+    assert "is damaged" in run(verb, folder, code=2)
+
+
+def test_a_busy_port_and_other_bad_addresses(new, run):
+    folder, _ = new
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"port {port} of 127.0.0.1 is in use: choose another" in run("serve", folder, "--port", port, code=2)
+    assert "no address of this machine" in run("serve", folder, "--host", "203.0.113.7", code=2)
+    assert "--port" in run("serve", folder, "--port", 99999, code=2)
+
+
+def test_a_full_disk_while_making_a_study(files, run, tmp_path, monkeypatch):
+    from dwindle.study import store
+
+    def small(path, connect=store.connect):
+        db = connect(path)
+        db.execute("PRAGMA max_page_count = 5")
+        return db
+
+    monkeypatch.setattr(store, "connect", small)
+    assert "is full: free some space" in run("new", *files, "--items", 4, "--out", tmp_path / "study", code=2)
+    assert not (tmp_path / "study").exists()
+
+
+def test_the_command_serves_on_the_loopback_and_stops_when_told(new):
+    """The real command in its own process."""
+    folder, _ = new
+    command = [sys.executable, "-c", "from dwindle.cli.main import main; main()", "study", "serve", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        host, port = re.search(r"http://([\d.]+):(\d+) ", server.stdout.readline()).groups()
+        assert host == "127.0.0.1"
+        with socket.create_connection((host, int(port)), 20) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 404")
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=20)
+    assert server.returncode in (0, 130, -signal.SIGINT)
