@@ -35,7 +35,8 @@ def test_matrix(backend, rule, options):
             matrix.compare(backend, rule, shape, options, dtype)
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed: pip install 'dwindle[gpu]'")
 def test_triton_in_its_interpreter():
     """In a process of its own: the interpreter is chosen before triton is imported."""
     here = Path(__file__).parent
