@@ -36,7 +36,7 @@ def objection(call: Call) -> str | None:
 
 @cache
 def _interpreted() -> bool:
-    from triton import knobs  # type: ignore[import-untyped]
+    from triton import knobs
 
     return bool(knobs.runtime.interpret)
 
