@@ -144,7 +144,9 @@ def test_with_the_keyboard_alone(driver, links, folder):
     keys(driver, Keys.SPACE, Keys.ARROW_RIGHT, Keys.TAB, Keys.SPACE, Keys.TAB, Keys.SPACE, Keys.TAB, Keys.ARROW_RIGHT)
     keys(driver, Keys.TAB, "12 comments")
     assert chosen(driver) == {"representativeness": "tie", "readability": "left", "factual_left": "yes", "factual_right": "no"}  # fmt: skip
-    leave(driver, lambda: ActionChains(driver).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform())
+    leave(
+        driver, lambda: ActionChains(driver).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    )
     assert heading(driver) == "Item 3"
     leave(driver, lambda: keys(driver, "b"))
     assert heading(driver) == "Item 2"
@@ -280,10 +282,14 @@ def test_readable_and_reachable(driver, links, folder, width):
         assert driver.execute_script(POOR) == []
         assert wide(driver) <= 0
         assert driver.execute_script(NAMELESS) == []
-        small = "return [...document.querySelectorAll('.choice, button, .button')].filter(e => e.offsetHeight < 44).length"
+        small = (
+            "return [...document.querySelectorAll('.choice, button, .button')].filter(e => e.offsetHeight < 44).length"
+        )
         assert driver.execute_script(small) == 0
         keys(driver, Keys.TAB)
-        focus = "return getComputedStyle(document.activeElement.closest('label') ?? document.activeElement).outlineWidth"
+        focus = (
+            "return getComputedStyle(document.activeElement.closest('label') ?? document.activeElement).outlineWidth"
+        )
         assert driver.execute_script(focus) == "3px"
         vote(driver)
         assert driver.execute_script(POOR) == []

@@ -99,4 +99,13 @@ def test_names_are_the_shortest_that_differ(one, two, names):
     assert design(replace(a, name=one), replace(b, name=two), 2, 1, 1).systems == names
 
 
-GOLDEN = [("id-7", "aba"), ("id-48", "bab"), ("id-5", "bab"), ("id-25", "aba"), ("id-19", "aba"), ("id-28", "aba"), ("id-27", "bab"), ("id-23", "bab")]
+GOLDEN = [
+    ("id-7", "aba"),
+    ("id-48", "bab"),
+    ("id-5", "bab"),
+    ("id-25", "aba"),
+    ("id-19", "aba"),
+    ("id-28", "aba"),
+    ("id-27", "bab"),
+    ("id-23", "bab"),
+]

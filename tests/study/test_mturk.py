@@ -15,7 +15,9 @@ from dwindle.study.form import visible
 from dwindle.study.store import Store
 from dwindle.study.tally import tally
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\x80\x81\x8d\x8f\x90\x9d" + "".join(map(chr, range(0x80, 0xA0)))))
+TEXT = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\x80\x81\x8d\x8f\x90\x9d" + "".join(map(chr, range(0x80, 0xA0))))
+)
 
 
 @given(TEXT)
@@ -45,7 +47,12 @@ def results(folder, path, shape="plain", swap=lambda item, worker: False, worker
             answers = {**GOOD, "representativeness": side, "readability": "tie", "comment": "fine",
                        f"factual_{side}": "yes", "factual_left" if side == "right" else "factual_right": "no",
                        "swapped": "yes" if swapped else "no"}  # fmt: skip
-            line = {"HITId": "H", "WorkerId": f"WORKER{worker}", "AssignmentStatus": "Submitted", "WorkTimeInSeconds": "61"}
+            line = {
+                "HITId": "H",
+                "WorkerId": f"WORKER{worker}",
+                "AssignmentStatus": "Submitted",
+                "WorkTimeInSeconds": "61",
+            }
             line |= {f"Input.{key}": value for key, value in row.items()} | more
             lines.append(line | shaped(answers, shape))
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -68,7 +75,7 @@ def shaped(answers, shape):
 
 
 def test_files_hold_no_name_and_every_variable(tmp_path):
-    nasty = "<script>${left}</script>, \"q\" \n مرحبا 😀 \u202e"
+    nasty = '<script>${left}</script>, "q" \n مرحبا 😀 \u202e'
     folder = study_kit.make(tmp_path / "study", items=3, checks=2, source=nasty)
     with Store(folder) as store:
         template, rows = mturk.write(store, folder / "mturk")

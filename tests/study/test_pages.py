@@ -54,7 +54,9 @@ def test_what_is_shown_on_the_left_is_what_was_drawn(rater, folder):
     rater.start()
     seen = []
     for _ in range(4):
-        source, left, right = (plain(block) for block in re.findall(r'class="text".*?>(.*?)</div>', rater.page.text, re.S))
+        source, left, right = (
+            plain(block) for block in re.findall(r'class="text".*?>(.*?)</div>', rater.page.text, re.S)
+        )
         seen.append((texts[source].index(left), texts[source].index(right)))
         rater.vote()
     assert [("a", "b")[left] for left, _ in seen] == [r.left for r in rows(folder)]
@@ -263,7 +265,9 @@ def test_a_post_needs_the_proof_of_its_own_form(rater, client, folder):
     for site in ("cross-site", "same-site"):
         assert client.post(path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": site}).status_code == 403
     assert rows(folder) == []
-    assert client.post(path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+    assert (
+        client.post(path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+    )
 
 
 def test_sizes_and_kinds_of_posts(rater, client, folder):
@@ -338,8 +342,12 @@ def unlimited(client, monkeypatch):
 MARK = "<x-fuzz>"
 WORDS = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(["r", "owner", "static", "done", "..", ".", "%2e%2e", "ballots.csv", "1", "9" * 400, "-1", "1e3", "٣"]),
-    st.sampled_from(["' OR 1=1 --", f"{MARK}<script>", "\x00", "%00", "%ff", "ＡＢ", "TOKEN", "OWNER", "TOKEN", "OWNER"]),
+    st.sampled_from(
+        ["r", "owner", "static", "done", "..", ".", "%2e%2e", "ballots.csv", "1", "9" * 400, "-1", "1e3", "٣"]
+    ),
+    st.sampled_from(
+        ["' OR 1=1 --", f"{MARK}<script>", "\x00", "%00", "%ff", "ＡＢ", "TOKEN", "OWNER", "TOKEN", "OWNER"]
+    ),
 )
 FIELDS = st.dictionaries(
     st.one_of(st.sampled_from([*GOOD, "proof", "comment", "seconds", "saved"]), st.text(max_size=10)),

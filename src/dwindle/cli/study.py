@@ -255,9 +255,7 @@ def _print_counted(tally: "Tally") -> None:
         console.print(f"[dim]Left out for their checks: {escape(', '.join(tally.left_out))}.")
     if tally.late:
         console.print(f"[dim]Kept but not counted, for they came after the item was passed on: {tally.late}.")
-    console.print(
-        "[dim]Tests are exact and two-sided. The first takes the judgements of one item as independent."
-    )
+    console.print("[dim]Tests are exact and two-sided. The first takes the judgements of one item as independent.")
 
 
 def _percent(share: float | None) -> str:

@@ -3,16 +3,14 @@ they come from. For the reader's eye only; the metric of copying has its own cod
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-SHORTEST = 3
 MOST_PLACES = 32  # looked at for one run: a text of one word repeated would otherwise take quadratic time
 
 _WORD = re.compile(r"\w+")
-_END = re.compile(r"\n+|(?<=[.!?])[ \t]+")
+_END = re.compile(r"[.!?][ \t]+|\n+")
 
 
 @dataclass(frozen=True)
@@ -23,51 +21,52 @@ class Piece:
     sentence: int | None = None
 
 
-def sentences(source: str) -> list[str]:
-    """The source cut after each newline and each end mark with a blank; joined again, it is the source."""
-    cuts = [0, *(match.end() for match in _END.finditer(source)), len(source)]
-    return [source[start:end] for start, end in pairwise(cuts) if start < end]
+class Source:
+    """A source that was read once: its sentences, its words without their case, and the sentence of each word.
+
+    It is cut after each newline and after each end mark with a blank; ``sentences`` joined again are the source.
+    """
+
+    def __init__(self, text: str) -> None:
+        cuts = [0, *(match.end() for match in _END.finditer(text)), len(text)]
+        self.sentences = [text[start:end] for start, end in pairwise(cuts) if start < end]
+        self._words: list[str] = []
+        self._sentence_of: list[int] = []
+        for number, sentence in enumerate(self.sentences):
+            words = _WORD.findall(sentence.casefold())
+            self._words += words
+            self._sentence_of += [number] * len(words)
+
+    def pieces(self, summary: str) -> list[Piece]:
+        """The summary in parts; joined again, it is the summary. Runs are read from the left, the longest first."""
+        found: list[Piece] = []
+        end = 0
+        for first, last, sentence in self._runs(summary):
+            if first > end:
+                found.append(Piece(summary[end:first]))
+            found.append(Piece(summary[first:last], sentence))
+            end = last
+        return [*found, Piece(summary[end:])] if end < len(summary) else found
+
+    def _runs(self, summary: str) -> Iterator[tuple[int, int, int]]:
+        """Copied runs: where each starts and ends in the summary, in characters, and the sentence it starts in."""
+        matches = list(_WORD.finditer(summary))
+        words = [match[0].casefold() for match in matches]
+        places: dict[tuple[str, ...], list[int]] = {gram: [] for gram in _trigrams(words)}
+        for j, gram in enumerate(_trigrams(self._words)):
+            if gram in places and len(places[gram]) < MOST_PLACES:
+                places[gram].append(j)
+        i = 0
+        while i < len(words):
+            candidates = places.get(tuple(words[i : i + 3]), [])
+            length, j = max(((_length(words, self._words, i, j), -j) for j in candidates), default=(0, 0))
+            if length:
+                yield matches[i].start(), matches[i + length - 1].end(), self._sentence_of[-j]
+            i += length or 1
 
 
-def pieces(summary: str, source: str) -> list[Piece]:
-    """The summary in parts; joined again, it is the summary. Runs are read from the left, the longest first."""
-    found: list[Piece] = []
-    end = 0
-    starts = _starts(sentences(source))
-    for first, last, place in _runs(summary, source):
-        if first > end:
-            found.append(Piece(summary[end:first]))
-        found.append(Piece(summary[first:last], bisect_right(starts, place) - 1))
-        end = last
-    return [*found, Piece(summary[end:])] if end < len(summary) else found
-
-
-def _starts(parts: list[str]) -> list[int]:
-    starts, at = [], 0
-    for part in parts:
-        starts.append(at)
-        at += len(part)
-    return starts
-
-
-def _runs(summary: str, source: str) -> Iterator[tuple[int, int, int]]:
-    """Copied runs: where each starts and ends in the summary, and where it starts in the source, in characters."""
-    here, there = list(_WORD.finditer(summary)), list(_WORD.finditer(source))
-    mine, theirs = ([word.group().casefold() for word in words] for words in (here, there))
-    places: dict[tuple[str, ...], list[int]] = {}
-    for j in range(len(theirs) - SHORTEST + 1):
-        known = places.setdefault(tuple(theirs[j : j + SHORTEST]), [])
-        if len(known) < MOST_PLACES:
-            known.append(j)
-    i = 0
-    while i < len(mine):
-        length, j = max(
-            ((_length(mine, theirs, i, j), -j) for j in places.get(tuple(mine[i : i + SHORTEST]), [])),
-            default=(0, 0),
-        )
-        if length:
-            yield here[i].start(), here[i + length - 1].end(), there[-j].start()
-        i += length or 1
+def _trigrams(words: list[str]) -> Iterator[tuple[str, str, str]]:
+    return zip(words, words[1:], words[2:], strict=False)
 
 
 def _length(mine: list[str], theirs: list[str], i: int, j: int) -> int:

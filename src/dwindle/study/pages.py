@@ -142,7 +142,8 @@ class Pages:
         saved: str = "", saved_place: str = "",
     ) -> Response:  # fmt: skip
         done, left = self._store.done_and_left(rater)
-        source, left_parts, right_parts = _parts(place.source, place.left, place.right)
+        source = _source(place.source).sentences
+        left_parts, right_parts = _pieces(place.left, place.source), _pieces(place.right, place.source)
         return self._page("pair.html", request, status, place=place, answers=answers, source=source, alert=alert,
                           left_parts=left_parts, right_parts=right_parts, done=done, left=left, saved=saved,
                           saved_place=saved_place, longest=LONGEST_COMMENT, compared=questions.COMPARED,
@@ -254,8 +255,13 @@ def by_question(rows: list[Row], raters: int) -> list[dict[str, Any]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _parts(source: str, left: str, right: str) -> tuple[Any, Any, Any]:
-    return highlight.sentences(source), highlight.pieces(left, source), highlight.pieces(right, source)
+def _source(text: str) -> highlight.Source:
+    return highlight.Source(text)
+
+
+@functools.lru_cache(maxsize=128)
+def _pieces(summary: str, source: str) -> list[highlight.Piece]:
+    return _source(source).pieces(summary)
 
 
 def _number(request: Request) -> int:
