@@ -142,16 +142,19 @@ def report(
         rows = store.rows()
     acknowledged = sum(client.acknowledged for client in clients)
     distinct = len({(row.pair, row.rater) for row in rows})
-    posts = [t for client in clients for t in client.posts]
-    pages = [t for client in clients for t in client.pages]
-    p95 = [1000 * statistics.quantiles(times, n=20)[-1] for times in (posts, pages)]
+    posts = _times([t for client in clients for t in client.posts])
+    pages = _times([t for client in clients for t in client.pages])
     early, late = statistics.median(seen[len(seen) // 10 : len(seen) // 5 + 1]), statistics.median(seen[-5:])
-    print(
-        f"| {options.raters} | {options.think:g} s | {acknowledged} | {acknowledged - distinct} | {len(rows) - distinct} |"
-        f" {acknowledged / seconds:.0f} | {1000 * statistics.median(posts):.0f} / {p95[0]:.0f} / {1000 * max(posts):.0f} ms |"
-        f" {1000 * statistics.median(pages):.0f} / {p95[1]:.0f} / {1000 * max(pages):.0f} ms |"
-        f" {early:.0f} -> {late:.0f} MB | {cpu:.0f} s of {seconds:.0f} s |"
-    )
+    cells = (options.raters, f"{options.think:g} s", acknowledged, acknowledged - distinct, len(rows) - distinct,
+             round(acknowledged / seconds), posts, pages, f"{early:.0f} -> {late:.0f} MB",
+             f"{cpu:.0f} s of {seconds:.0f} s")  # fmt: skip
+    print("|", " | ".join(map(str, cells)), "|")
+
+
+def _times(seconds: list[float]) -> str:
+    """Median, 95th percentile, longest."""
+    values = (statistics.median(seconds), statistics.quantiles(seconds, n=20)[-1], max(seconds))
+    return " / ".join(f"{1000 * value:.0f}" for value in values) + " ms"
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ import re
 import unicodedata
 from pathlib import Path
 
+import httpx2
 import pytest
 import study_kit
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from study_kit import GOOD, SECRETS, Rater
@@ -105,7 +106,10 @@ def test_an_open_question_is_asked_again_and_nothing_is_lost(rater, folder):
     assert rows(folder) == []
 
 
-@pytest.mark.parametrize(("given", "kept"), [("", None), ("nan", None), ("inf", None), ("x", None), ("-3", 0.0), ("1e9", 86400.0)])  # fmt: skip
+TIMES = [("", None), ("nan", None), ("inf", None), ("x", None), ("-3", 0.0), ("1e9", 86400.0)]
+
+
+@pytest.mark.parametrize(("given", "kept"), TIMES)
 def test_time_spent_is_a_time_or_nothing(given, kept):
     assert form.read_ballot({**GOOD, "seconds": given}).seconds == kept
 
@@ -201,12 +205,13 @@ def test_any_text_is_shown_as_text(tmp_path):
 def test_every_answer_carries_the_headers(client, folder, rater):
     rater.start()
     owner = f"/owner/{study_kit.owner(folder)}"
-    paths = ("/", "/nowhere", "/r/x", rater.home, "/static/study.css", "/static/none", owner, "/static/../store.py")
+    paths = ("/", "/nowhere", "/r/x", rater.home, "/static/study.css", "/static/none", owner)
     for path in (*paths, str(rater.page.url.path)):
         answer = client.get(path)
         for name, value in security.HEADERS.items():
             assert answer.headers[name] == value
-        assert answer.headers["cache-control"] == ("max-age=3600" if path.startswith("/static/s") else "no-store") or "static" in path  # fmt: skip
+        kept = path in ("/static/study.css", "/static/none")
+        assert answer.headers["cache-control"] == ("max-age=3600" if kept else "no-store")
         assert "server" not in answer.headers
         assert "set-cookie" not in answer.headers
 
@@ -375,10 +380,8 @@ def test_fuzz(unlimited, folder, method, path, fields, query, kind):
     try:
         answer = unlimited.request(method, url, params=values if query else None, content=body,
                                 headers={"content-type": kind} if kind else {})  # fmt: skip
-    except Exception as error:  # an address that the client itself refuses
-        assert type(error).__module__.startswith(("httpx", "builtins")), error
-        assert isinstance(error, UnicodeEncodeError) or "URL" in type(error).__name__, error
-        return
+    except (httpx2.InvalidURL, UnicodeEncodeError):  # an address that the client itself refuses
+        reject()
     assert answer.status_code < 500
     assert "Traceback" not in answer.text
     assert MARK not in answer.text

@@ -115,8 +115,8 @@ def test_exchanging_the_systems_exchanges_the_wins(seed):
 
 def test_a_small_study_by_hand():
     """Two items. Item 1: b, b, tie. Item 2: a, b, tie."""
-    votes = [Vote(i, r, w, "tie", True, True) for i, r, w in
-             [("1", "p", "b"), ("1", "q", "b"), ("1", "r", "tie"), ("2", "p", "a"), ("2", "q", "b"), ("2", "r", "tie")]]  # fmt: skip
+    given = {"1": ("b", "b", "tie"), "2": ("a", "b", "tie")}
+    votes = [Vote(i, f"r{k}", w, "tie", True, True) for i, labels in given.items() for k, w in enumerate(labels)]
     c = compare("representativeness", votes)
     assert (c.wins_a, c.ties, c.wins_b) == (1, 2, 3)
     assert (c.items_a, c.items_tied, c.items_b) == (0, 1, 1)
@@ -139,8 +139,9 @@ def test_the_papers_own_shares_do_not_give_its_p_values():
 def test_checks_are_not_votes_and_may_leave_raters_out():
     rows = ballots(1)
     good = Ballot("left", "left", "yes", "no")
-    checks = [Row("c", True, "r0", "a", good, 0, 0, 0, True), Row("d", True, "r0", "b", good, 0, 0, 0, True),
-              Row("c", True, "r1", "b", replace(good, representativeness="right", readability="right"), 0, 0, 0, True)]  # fmt: skip
+    right = replace(good, representativeness="right", readability="right")
+    seen = [("c", "r0", "a", good), ("d", "r0", "b", good), ("c", "r1", "b", right)]
+    checks = [Row(pair, True, rater, left, ballot, 0, 0, 0, True) for pair, rater, left, ballot in seen]
     counted = tally(("x", "y"), [*rows, *checks])
     assert counted.checks == {"r0": (1, 2), "r1": (1, 1)}
     assert (counted.ballots, counted.left_out) == (120, ())
