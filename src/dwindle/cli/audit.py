@@ -5,10 +5,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dwindle.cli import scoring
 from dwindle.metrics import audit as paper
 
 
@@ -28,4 +28,4 @@ def audit(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
             escape(finding.printed),
             f"[{colour}]{escape(finding.recomputed)}",
         )
-    Console(highlight=False).print(table)
+    scoring.console().print(table)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -73,24 +72,26 @@ def _record(comparison: "Comparison") -> dict[str, Any]:
 
 def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:
     record = {"file": statistics.system.name, "items": len(statistics.system), "scores": scores}
-    typer.echo(json.dumps(record, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(record, allow_nan=False))
 
 
 def _print(base: str, others: list[str], compared: "list[list[Comparison]]") -> None:
     """One table: a row for each metric and system."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"Base: [bold]{escape(base)}")
+    console = scoring.console()
+    console.print(f"[bold]base[/] {escape(base)}", soft_wrap=True)
+    for k, name in enumerate(others):
+        console.print(f"[bold]{scoring.label(k)}[/] {escape(name)}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", style="cyan", no_wrap=True)
-    table.add_column("system", no_wrap=True)
-    for column in ("base", "value", "difference", "wins %", "p bootstrap", "p randomisation"):
+    table.add_column("system", justify="center", no_wrap=True)
+    for column in ("base", "value", "difference", "wins %", "p (bs)", "p (ar)"):
         table.add_column(column, justify="right", no_wrap=True)
     for column_of in zip(*compared, strict=True):
-        for name, c in zip(others, column_of, strict=True):
+        for k, c in enumerate(column_of):
             low, high = scoring.number(c.low), scoring.number(c.high)
             table.add_row(
                 escape(c.score.metric),
-                escape(name),
+                scoring.label(k),
                 scoring.number(c.base),
                 scoring.number(c.score.value),
                 f"{c.difference:+.3f} [dim]{escape(f'[{low}, {high}]')}[/]",
@@ -100,10 +101,11 @@ def _print(base: str, others: list[str], compared: "list[list[Comparison]]") -> 
             )
     console.print(table)
     console.print(
-        "\n[dim]Wins: resamples in which the system is above the base. p: two-sided, after Holm. Signatures:"
+        "\n[dim]wins: resamples in which the system is above the base; difference with its 95 % interval;\n"
+        "p: two-sided, by bootstrap (bs) and approximate randomisation (ar), after Holm. Signatures:"
     )
     for comparison in compared[0]:
-        console.print(f"[dim]{escape(comparison.score.signature)}")
+        console.print(f"[dim]{escape(comparison.score.signature)}", soft_wrap=True)
 
 
 def _p(value: float) -> str:

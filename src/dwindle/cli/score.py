@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -53,25 +52,26 @@ def score(
     if as_json:
         for name, items, scores in scored:
             record = {"file": name, "items": items, "scores": [scoring.record(s) for s in scores]}
-            typer.echo(json.dumps(record, ensure_ascii=False, allow_nan=False))
+            typer.echo(json.dumps(record, allow_nan=False))
     else:
         _print(scored)
 
 
 def _print(scored: "list[tuple[str, int, list[Score]]]") -> None:
-    """A table with a row a metric and a column a system, then the signatures."""
-    console = Console(highlight=False, soft_wrap=True)
+    """Which system is which, a table with a row a metric and a column a system, then the signatures."""
+    console = scoring.console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", style="cyan", no_wrap=True)
-    for name, items, _ in scored:
-        table.add_column(f"{escape(name)} ({items})", justify="right", no_wrap=True)
+    for k, (name, items, _) in enumerate(scored):
+        console.print(f"[bold]{scoring.label(k)}[/] {escape(name)} ({items} items)", soft_wrap=True)
+        table.add_column(scoring.label(k), justify="right", no_wrap=True)
     by_system = [{s.metric: s for s in scores} for _, _, scores in scored]
     for metric in dict.fromkeys(metric for scores in by_system for metric in scores):
         table.add_row(escape(metric), *(_cell(scores.get(metric)) for scores in by_system))
     console.print(table)
     console.print("\n[dim]Value [95 % interval]. Signatures:")
     for signature in dict.fromkeys(s.signature for _, _, scores in scored for s in scores):
-        console.print(f"[dim]{escape(signature)}")
+        console.print(f"[dim]{escape(signature)}", soft_wrap=True)
 
 
 def _cell(score: "Score | None") -> str:

@@ -95,6 +95,17 @@ def record(score: "Score") -> dict[str, str | float | None]:
     return {key: getattr(score, key) for key in ("metric", "value", "low", "high", "signature")}
 
 
+def console() -> Console:
+    """Where tables go; a pipe has no width to squeeze them into."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=240)
+
+
+def label(system: int) -> str:
+    """A short name for the column of a system: a, b, ... z, 27, ..."""
+    return chr(ord("a") + system) if system < 26 else str(system + 1)
+
+
 def number(value: float) -> str:
     """Three decimals; more for a small number."""
     return (
@@ -130,5 +141,6 @@ def _bar(name: str, items: int, metrics: "list[Metric]") -> Iterator[Callable[[i
     passes += any(isinstance(r, ItemReduction) for r in reductions)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
+        # MoverScore counts pairs, so with several references it runs past this total.
         task = progress.add_task(name, total=items * passes)
         yield lambda done: progress.advance(task, done)

@@ -33,7 +33,7 @@ class Bleu:
     needs: frozenset[str] = frozenset({"references"})
 
     def row(self, item: Item) -> list[float]:
-        references = [self._prepare(r) for r in item.references if r.strip()]
+        references = [self._prepare(reference) for reference in item.references]
         score = _sacrebleu(self.tokens).sentence_score(self._prepare(item.hypothesis), references)
         return [score.sys_len, score.ref_len, *score.counts, *score.totals]
 
@@ -92,7 +92,11 @@ def _sacrebleu(tokens: str) -> Any:
 
     if tokens not in BLEU.TOKENIZERS:
         raise ValueError(f"sacrebleu has no tokenizer {tokens!r}: choose one of {', '.join(BLEU.TOKENIZERS)}")
-    return BLEU(tokenize=tokens, effective_order=True, force=True)
+    try:
+        return BLEU(tokenize=tokens, effective_order=True, force=True)
+    except (ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"sacrebleu's tokenizer {tokens!r} cannot be used here: {reason}") from None
 
 
 def _version() -> str:

@@ -21,57 +21,27 @@ from dwindle.metrics.score import Metric
 
 @dataclass(frozen=True)
 class Family:
-    """Metrics that are reduced together. ``members`` are the names without an option."""
+    """Metrics that are reduced together: how they are built from an option, and their names without one."""
 
     build: Callable[[str], list[Metric]]
     members: tuple[str, ...]
-    options: str
-    about: str
 
 
 FAMILIES = {
-    "rouge": Family(
-        rouge.metrics,
-        rouge.NAMES,
-        "script, recall, porter, rouge-score",
-        "ROUGE-1.5.5 F1; limited-length recall; variants",
-    ),
-    "bleu": Family(bleu.metrics, ("bleu",), "none, moses-LANG, +compound, ...", "sacrebleu; tokenised BLEU"),
-    "cider": Family(
-        cider.metrics, ("cider",), "words, plain", "CIDEr as the COCO tool prints it (that is CIDEr-D)"
-    ),
-    "cider-d": Family(cider.metrics_d, ("cider-d",), "words", "the same under its own name"),
-    "mover": Family(moverscore.metrics, moverscore.NAMES, "ENCODER (needed)", "MoverScore, 1- and 2-grams"),
-    "repetition": Family(
-        repetition.metrics,
-        tuple(f"repetition{n}" for n in repetition.ORDERS),
-        "micro",
-        "duplicate n-grams, %",
-    ),
-    "novelty": Family(
-        novelty.metrics, tuple(f"novelty{n}" for n in copied.ORDERS), "micro", "n-grams not in the source, %"
-    ),
-    "copied": Family(
-        copied.metrics,
-        ("copied-share", "copied-longest"),
-        "micro",
-        "words in spans of 3 or more from the source",
-    ),
-    "layout": Family(
-        layout.metrics,
-        ("layout1", "layout2", "layoutL", "layoutL-reverse"),
-        "",
-        "ROUGE with the first 3 sentences",
-    ),
-    "length": Family(length.metrics, ("length", "sentences"), "ratio", "words and sentences of an output"),
+    "rouge": Family(rouge.metrics, rouge.NAMES),
+    "bleu": Family(bleu.metrics, ("bleu",)),
+    "cider": Family(cider.metrics, ("cider",)),
+    "cider-d": Family(cider.metrics_d, ("cider-d",)),
+    "mover": Family(moverscore.metrics, moverscore.NAMES),
+    "repetition": Family(repetition.metrics, tuple(f"repetition{n}" for n in repetition.ORDERS)),
+    "novelty": Family(novelty.metrics, tuple(f"novelty{n}" for n in copied.ORDERS)),
+    "copied": Family(copied.metrics, ("copied-share", "copied-longest")),
+    "layout": Family(layout.metrics, ("layout1", "layout2", "layoutL", "layoutL-reverse")),
+    "length": Family(length.metrics, ("length", "sentences")),
     "entropy": Family(
-        entropy.metrics,
-        ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even"),
-        "FILE.npz",
-        "entropy of coverage, in nats and over log n",
+        entropy.metrics, ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even")
     ),
 }
-DEFAULT = ("rouge", "repetition", "length")
 _OWNERS = {member: name for name, family in FAMILIES.items() for member in family.members}
 
 

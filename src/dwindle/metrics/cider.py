@@ -16,7 +16,7 @@ import numpy as np
 
 from dwindle import __version__
 from dwindle.metrics.outputs import Outputs
-from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.words import words
 
 _ORDER = 4
@@ -36,11 +36,11 @@ def _grams(ids: Sequence[int]) -> list[Counter[int]]:
 
 
 @dataclass(frozen=True)
-class _Vectors:
-    """tf-idf weights of a text, one dictionary an order, their norms, and its length in bigrams, as the
-    tool."""
+class _Reference:
+    """A reference, for each order: (n-gram, its idf, its tf-idf) and their norm; and its length in
+    bigrams."""
 
-    weights: list[dict[int, float]]
+    terms: list[list[tuple[int, float, float]]]
     norms: list[float]
     length: int
 
@@ -71,12 +71,21 @@ class CiderScorer:
             )
         self._unseen = math.log(count)
         self._idf = [{gram: self._unseen - math.log(n) for gram, n in f.items()} for f in frequencies]
-        self._references: dict[str, _Vectors] = {}
+        self._references: dict[str, _Reference] = {}
 
     def reward(self, hypothesis: str, references: Sequence[str]) -> float:
         """CIDEr-D (or plain CIDEr) of one hypothesis, in 0..10; 0 without references."""
-        own = self._vectors(hypothesis)
-        total = sum(self._similarity(own, self._reference(text)) for text in references)
+        ids = self._ids(hypothesis)
+        grams = _grams(ids)
+        norms = self._norms(grams)
+        total = 0.0
+        for text in references:
+            reference = self._reference(text)
+            cosines = self._cosines(grams, norms, reference)
+            if not self._plain:
+                apart = max(len(ids) - 1, 0) - reference.length
+                cosines *= math.exp(-(apart**2) / (2 * _SIGMA**2))
+            total += cosines
         return 10 * total / _ORDER / len(references) if references else 0.0
 
     def rewards(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Array:
@@ -87,35 +96,41 @@ class CiderScorer:
         numbers = self._numbers
         return [numbers.setdefault(word, len(numbers)) for word in self._tokens(text)]
 
-    def _reference(self, text: str) -> _Vectors:
-        vectors = self._references.get(text)
-        if vectors is None:
-            vectors = self._references[text] = self._vectors(text)
-        return vectors
+    def _reference(self, text: str) -> _Reference:
+        reference = self._references.get(text)
+        if reference is None:
+            ids = self._ids(text)
+            grams = _grams(ids)
+            terms = [
+                [
+                    (gram, idf.get(gram, self._unseen), n * idf.get(gram, self._unseen))
+                    for gram, n in counts.items()
+                ]
+                for idf, counts in zip(self._idf, grams, strict=True)
+            ]
+            reference = _Reference(terms, self._norms(grams), max(len(ids) - 1, 0))
+            self._references[text] = reference
+        return reference
 
-    def _vectors(self, text: str) -> _Vectors:
-        unseen, ids = self._unseen, self._ids(text)
-        weights = [
-            {gram: n * idf.get(gram, unseen) for gram, n in grams.items()}
-            for idf, grams in zip(self._idf, _grams(ids), strict=True)
+    def _norms(self, grams: Sequence[Counter[int]]) -> list[float]:
+        """The length of the tf-idf vector of each order."""
+        unseen = self._unseen
+        return [
+            math.sqrt(sum([(w := n * idf.get(gram, unseen)) * w for gram, n in counts.items()]))
+            for idf, counts in zip(self._idf, grams, strict=True)
         ]
-        norms = [math.sqrt(sum([w * w for w in vector.values()])) for vector in weights]
-        return _Vectors(weights, norms, max(len(ids) - 1, 0))
 
-    def _similarity(self, own: _Vectors, other: _Vectors) -> float:
-        """The sum over orders of the (clipped, penalised) cosines."""
+    def _cosines(self, grams: Sequence[Counter[int]], norms: Sequence[float], reference: _Reference) -> float:
+        """The sum over orders of the cosines; unless plain, the hypothesis's weights are clipped."""
         total = 0.0
-        for mine, theirs, a, b in zip(own.weights, other.weights, own.norms, other.norms, strict=True):
+        for mine, terms, a, b in zip(grams, reference.terms, norms, reference.norms, strict=True):
             if a and b:
-                # In the order of one text, not of a set: a sum must not depend on how a set is laid out.
-                pairs = [(mine[gram], weight) for gram, weight in theirs.items() if gram in mine]
+                pairs = [(mine[gram] * idf, weight) for gram, idf, weight in terms if gram in mine]
                 if self._plain:
                     dot = sum([x * y for x, y in pairs])
                 else:
-                    dot = sum([min(x, y) * y for x, y in pairs])
+                    dot = sum([(x if x < y else y) * y for x, y in pairs])
                 total += dot / (a * b)
-        if not self._plain:
-            total *= math.exp(-((own.length - other.length) ** 2) / (2 * _SIGMA**2))
         return total
 
 
@@ -127,10 +142,12 @@ class Cider:
     unicode_words: bool = False
     needs: frozenset[str] = frozenset({"references"})
 
-    def rows(self, system: Outputs) -> Array:
+    def rows(self, system: Outputs, progress: Progress) -> Array:
         documents = [item.references for item in system.items]
         scorer = CiderScorer(documents, self.plain, self.unicode_words)
-        return scorer.rewards([item.hypothesis for item in system.items], documents)[:, None]
+        rewards = scorer.rewards([item.hypothesis for item in system.items], documents)
+        progress(len(system))
+        return rewards[:, None]
 
 
 def metrics(option: str = "", name: str = "cider") -> list[Metric]:

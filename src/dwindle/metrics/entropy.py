@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dwindle import __version__
 from dwindle.metrics.outputs import Outputs
-from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.score import Array, Metric, Progress, mean
 
 _KINDS = ("raw", "effective")
 _KEYS = {"ids", "offsets", *_KINDS}
@@ -37,7 +37,7 @@ class Entropy:
     path: str = ""
     needs: frozenset[str] = frozenset()
 
-    def rows(self, system: Outputs) -> Array:
+    def rows(self, system: Outputs, progress: Progress) -> Array:
         path = Path(self.path) if self.path else (system.folder or Path()) / "coverage.npz"
         if not path.is_file():
             raise ValueError(
@@ -47,7 +47,9 @@ class Entropy:
         lacking = [item.id for item in system.items if item.id not in coverage]
         if lacking:
             raise ValueError(f"{path} has no coverage for id {lacking[0]!r}: make it with the same outputs")
-        return np.array([_row(coverage[item.id], f"{path}, item {item.id!r}") for item in system.items])
+        rows = np.array([_row(coverage[item.id], f"{path}, item {item.id!r}") for item in system.items])
+        progress(len(system))
+        return rows
 
 
 def write(path: str | Path, coverage: Mapping[str, tuple[Array, Array]]) -> None:

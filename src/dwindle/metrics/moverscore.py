@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dwindle import __version__
 from dwindle.metrics.outputs import Outputs
-from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.score import Array, Metric, Progress, mean
 
 NAMES = ("mover1", "mover2")
 _LAYERS, _BATCH = 5, 32
@@ -33,19 +34,18 @@ class Mover:
     encoder: str
     needs: frozenset[str] = frozenset({"references"})
 
-    def rows(self, system: Outputs) -> Array:
+    def rows(self, system: Outputs, progress: Progress) -> Array:
         encoder = Encoder(self.encoder)
         pairs = [
             (i, item.hypothesis, reference)
             for i, item in enumerate(system.items)
             if item.hypothesis.strip()
             for reference in item.references
-            if reference.strip()
         ]
         rows = np.full((len(system), 2), -np.inf)
         if pairs:
-            index, scores = [i for i, _, _ in pairs], encoder.scores([(h, r) for _, h, r in pairs])
-            np.maximum.at(rows, index, scores)
+            index, texts = [i for i, _, _ in pairs], [(h, r) for _, h, r in pairs]
+            np.maximum.at(rows, index, encoder.scores(texts, progress))
         return np.where(np.isneginf(rows), 0.0, rows)  # an empty hypothesis scores 0
 
 
@@ -65,17 +65,27 @@ class Encoder:
             import ot  # type: ignore[import-untyped]  # noqa: F401
             import torch
             from transformers import AutoModel, AutoTokenizer
+            from transformers.utils import logging
         except ModuleNotFoundError as error:
             raise ValueError(f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'") from None
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading: the verbs have their own
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(
+                f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder"
+            ) from None
+        finally:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
         if not self._tokenizer.is_fast:
             raise ValueError(f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder")
-        self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
         positions = getattr(self._model.config, "max_position_embeddings", None) or 512
         self._limit = min(self._tokenizer.model_max_length, positions)
 
-    def scores(self, pairs: Sequence[tuple[str, str]]) -> Array:
+    def scores(self, pairs: Sequence[tuple[str, str]], progress: Progress) -> Array:
         """Scores (P, 2) of pairs of hypothesis and reference; idf is counted in each side's distinct
         texts."""
         sides = [[h for h, _ in pairs], [r for _, r in pairs]]
@@ -93,6 +103,7 @@ class Encoder:
                     for s in (0, 1)
                 ]
                 scores[i] = [100 * _similarity(sides_of_pair, n) for n in (1, 2)]
+            progress(len(batch))
         return scores
 
     def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
@@ -174,7 +185,10 @@ def metrics(option: str = "") -> list[Metric]:
         f"encoder:{option}|layers:last{_LAYERS},min+mean+max|idf:own|pieces:first|cost:squared|refs:best"
     )
     details += f"|POT:{_version('POT')}|transformers:{_version('transformers')}|version:{__version__}"
-    return [Metric(f"{name}:{option}", Mover(option), (i,), mean, details) for i, name in enumerate(NAMES)]
+    return [
+        Metric(f"{name}:{Path(option).name}", Mover(option), (i,), mean, details)
+        for i, name in enumerate(NAMES)
+    ]
 
 
 def _version(package: str) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from dwindle import __version__
 from dwindle.metrics import lcs
 from dwindle.metrics.outputs import Item, Outputs
-from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.stem import irregular, porter
 from dwindle.metrics.words import rouge_tokens
 
@@ -162,11 +162,12 @@ class ScriptRouge:
 
     needs: frozenset[str] = frozenset({"references"})
 
-    def rows(self, system: Outputs) -> Array:
+    def rows(self, system: Outputs, progress: Progress) -> Array:
         rows = np.array([Rouge().row(item) for item in system.items])
         weights = script_weights(len(system))
         by_line = sorted(range(len(system)), key=lambda i: system.items[i].line)
         rows[by_line] *= weights[:, None]
+        progress(len(system))
         return rows
 
 

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -58,7 +58,7 @@ class CorpusReduction(Reduction, Protocol):
     """A reduction that must see all items at once (document frequencies, batches, a file beside the
     outputs)."""
 
-    def rows(self, system: Outputs) -> Array: ...
+    def rows(self, system: Outputs, progress: Progress) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,7 @@ def reduce(
         rows.update(zip(single, np.split(whole, np.cumsum(widths)[:-1], axis=1), strict=True))
     for reduction in reductions:
         if not isinstance(reduction, ItemReduction):
-            rows[reduction] = reduction.rows(system)
-            progress(len(system))
+            rows[reduction] = reduction.rows(system, progress)
     for metric in metrics:
         _check_finite(system, metric, rows[metric.reduction])
     return Statistics(system, rows)
@@ -165,7 +164,7 @@ def _check_needs(system: Outputs, metric: Metric) -> None:
                 f"{metric.name} needs sources, but {system.where(item)} has none: "
                 f"add them or leave {metric.name} out"
             )
-        if "references" in metric.reduction.needs and not any(r.strip() for r in item.references):
+        if "references" in metric.reduction.needs and not all(map(str.strip, item.references or [""])):
             what = "an empty reference" if item.references else "no reference"
             raise ValueError(
                 f"{metric.name} needs references, but {system.where(item)} has {what}: "
@@ -190,9 +189,8 @@ def _map(
     starts = range(0, len(items), _CHUNK)
     rows: list[list[float]] = []
     if workers <= 1 or len(starts) <= 2 * workers:
-        _share(items, reductions)
         for start in starts:
-            rows.extend(_chunk(start))
+            rows.extend(_rows(items[start : start + _CHUNK], reductions))
             progress(min(_CHUNK, len(items) - start))
         return rows
     # With fork the items are inherited, not copied. The children only count: they start no thread and no
@@ -209,16 +207,15 @@ def _map(
 
 
 def _share(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> None:
+    """In a worker: keep what all its chunks are cut from."""
     global _shared
     _shared = (items, reductions)
 
 
 def _chunk(start: int) -> list[list[float]]:
     items, reductions = _shared
-    return [
-        _joined(reduction.row(item) for reduction in reductions) for item in items[start : start + _CHUNK]
-    ]
+    return _rows(items[start : start + _CHUNK], reductions)
 
 
-def _joined(rows: Iterable[Sequence[float]]) -> list[float]:
-    return [number for row in rows for number in row]
+def _rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
+    return [[number for reduction in reductions for number in reduction.row(item)] for item in items]

@@ -1,0 +1,138 @@
+"""MoverScore on a tiny random encoder: laws, and a twin that follows the definition word by word."""
+
+import numpy as np
+import ot
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast
+
+from dwindle.metrics import moverscore
+from dwindle.metrics.outputs import Item, outputs
+from dwindle.metrics.score import reduce
+
+WORDS = ["the", "mayor", "closed", "bridge", "ferry", "went", "child", "##ren", "##s", ".", ",", "a"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """A folder with a BERT of random weights and a WordPiece tokenizer."""
+    folder = tmp_path_factory.mktemp("encoder")
+    vocabulary = {piece: i for i, piece in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=32,
+    )
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=6,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+    )
+    BertModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+TEXTS = [
+    ("the mayor closed the bridge .", ("the mayor closed a ferry .",)),
+    ("children went , the ferry closed", ("the ferry went .", "child closed the bridge")),
+    ("a bridge", ("a bridge",)),
+    ("", ("the mayor",)),
+    ("the the the mayor the the ferries", ("mayors",)),
+]
+
+
+def statistics(encoder, texts=TEXTS):
+    items = [Item(str(i), h, r) for i, (h, r) in enumerate(texts)]
+    metrics = moverscore.metrics(encoder)
+    return metrics, reduce(outputs("o", items), metrics)
+
+
+def twin(encoder, texts, n):
+    """One pair at a time, nothing shared, no batch."""
+    tokenizer, model = (
+        PreTrainedTokenizerFast.from_pretrained(encoder),
+        AutoModel.from_pretrained(encoder).eval(),
+    )
+    pairs = [(i, h, r) for i, (h, rs) in enumerate(texts) if h for r in rs]
+
+    def idf(side):
+        documents = {tuple(tokenizer(t)["input_ids"]) for t in side}
+        return lambda piece: np.log((len(documents) + 1) / (sum(piece in d for d in documents) + 1))
+
+    def grams(text, weight):
+        ids = tokenizer(text)["input_ids"]
+        pieces = tokenizer.convert_ids_to_tokens(ids)
+        with torch.no_grad():
+            hidden = model(torch.tensor([ids]), output_hidden_states=True).hidden_states[-5:]
+        layers = np.stack([h[0].double().numpy() for h in hidden])
+        layers /= np.linalg.norm(layers, axis=-1, keepdims=True)
+        vectors = np.concatenate([layers.min(0), layers.mean(0), layers.max(0)], -1)
+        kept = [k for k, p in enumerate(pieces) if "##" not in p and p not in ".,"]
+        windows = [kept[k : k + n] for k in range(len(kept) - n + 1)]
+        mass, points = [], []
+        for window in windows:
+            weights = np.array([weight(ids[k]) for k in window])
+            mass.append(weights.sum())
+            shares = weights / weights.sum() if weights.sum() else np.full(len(window), 1 / len(window))
+            point = shares @ vectors[window]
+            points.append(point / np.linalg.norm(point))
+        return np.array(points), np.array(mass) / sum(mass)
+
+    sides = idf([h for _, h, _ in pairs]), idf([r for _, _, r in pairs])
+    best = {}
+    for i, h, r in pairs:
+        (x, a), (y, b) = grams(h, sides[0]), grams(r, sides[1])
+        costs = ((x[:, None] - y[None]) ** 2).sum(-1)
+        best[i] = max(best.get(i, -np.inf), 100 * (1 - ot.emd2(a, b, costs)))
+    return [best.get(i, 0.0) for i in range(len(texts))]
+
+
+def test_equals_its_slow_twin(encoder):
+    metrics, found = statistics(encoder)
+    for n, metric in enumerate(metrics, 1):
+        np.testing.assert_allclose(found.values(metric), twin(encoder, TEXTS, n), atol=1e-3)
+
+
+def test_the_same_text_scores_100_and_nothing_more(encoder):
+    same = [(references[0], references[:1]) for _, references in TEXTS]
+    metrics, found = statistics(encoder, same)
+    for metric in metrics:
+        np.testing.assert_allclose(found.values(metric), 100, atol=1e-3)
+    for metric, values in ((m, statistics(encoder)[1].values(m)) for m in metrics):
+        assert values[3] == 0, metric.name  # the empty hypothesis
+        assert values.max() <= 100 + 1e-6
+
+
+def test_batches_change_nothing(encoder, monkeypatch):
+    metrics, whole = statistics(encoder)
+    monkeypatch.setattr(moverscore, "_BATCH", 1)
+    _, single = statistics(encoder)
+    for metric in metrics:
+        np.testing.assert_allclose(whole.values(metric), single.values(metric), atol=1e-3)
+
+
+def test_one_item_only_and_long_texts(encoder):
+    metrics, found = statistics(encoder, [("the mayor " * 40, ("the bridge " * 40,))])
+    assert all(np.isfinite(found.value(metric)) and found.value(metric) <= 100 for metric in metrics)
+
+
+def test_signature_names_the_encoder_and_errors_say_what_to_do(encoder, tmp_path):
+    assert f"|encoder:{encoder}|" in moverscore.metrics(encoder)[0].signature
+    with pytest.raises(ValueError, match="needs an encoder: name one as mover:ENCODER"):
+        moverscore.metrics("")
+    with pytest.raises(ValueError, match="no encoder can be loaded from") as caught:
+        statistics(str(tmp_path / "nothing"))
+    assert "\n" not in str(caught.value)

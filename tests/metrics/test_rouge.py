@@ -1,0 +1,155 @@
+"""ROUGE against golden values of the original script, a slow twin, and its laws."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from texts import system
+
+from dwindle.metrics import lcs, rouge
+from dwindle.metrics.outputs import Item, outputs
+from dwindle.metrics.score import reduce, score
+from dwindle.metrics.stem import irregular, porter
+from dwindle.metrics.words import rouge_tokens, words
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "rouge.json").read_text(encoding="utf-8"))
+
+
+def golden_system(first_reference_only: bool = False):
+    end = 1 if first_reference_only else None
+    items = [Item(str(i), h, tuple(r[:end]), line=i) for i, (h, r) in enumerate(GOLDEN["pairs"], 1)]
+    return outputs("golden", items)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "key"),
+    [
+        (rouge.Rouge(), "script"),
+        (rouge.Rouge("porter"), "script_without_irregular_forms"),
+        (rouge.Rouge("rouge-score"), "rouge_score"),
+    ],
+)
+def test_every_item_equals_the_original_tool(reduction, key):
+    """Recall, precision and F1 of all three measures, to the last printed digit (origin: rouge.json)."""
+    rows = np.array([reduction.row(item) for item in golden_system().items]).reshape(-1, 3, 3) / 100
+    for k, name in enumerate(rouge.NAMES):
+        np.testing.assert_allclose(rows[:, k], GOLDEN[key][name], atol=1e-9, rtol=0)
+
+
+def test_limited_length_recall_equals_the_script_on_cut_texts():
+    statistics = reduce(golden_system(first_reference_only=True), rouge.metrics("recall"))
+    for metric, name in zip(rouge.metrics("recall"), rouge.NAMES, strict=True):
+        expected = [recall for recall, _, _ in GOLDEN["script_limited_first_reference"][name]]
+        np.testing.assert_allclose(statistics.values(metric) / 100, expected, atol=1e-9)
+
+
+def test_the_average_the_script_prints():
+    for found in score(golden_system(), rouge.metrics("script")):
+        printed = GOLDEN["script_printed"][found.metric.removesuffix(":script")]
+        assert round(found.value / 100, 5) == printed
+
+
+def test_stems_equal_the_script():
+    assert {word: porter(word) for word in GOLDEN["stems"]} == GOLDEN["stems"]
+
+
+def test_irregular_forms_are_used_by_the_script_style_only():
+    assert irregular()["said"] == "say"
+    for style, same in (("1.5.5", True), ("porter", False), ("rouge-score", False)):
+        said, say = rouge.text("said", style), rouge.text("say", style)
+        assert (said.tokens == say.tokens) is same
+
+
+def slow_hits(reference, sentences):
+    """The script's table and walk, cell by cell."""
+    found = set()
+    for sentence in sentences:
+        m, n = len(reference), len(sentence)
+        c = [[0] * (n + 1) for _ in range(m + 1)]
+        for i in range(1, m + 1):
+            for j in range(1, n + 1):
+                same = reference[i - 1] == sentence[j - 1]
+                c[i][j] = c[i - 1][j - 1] + 1 if same else max(c[i - 1][j], c[i][j - 1])
+        i, j = m, n
+        while i and j:
+            if reference[i - 1] == sentence[j - 1]:
+                i, j = i - 1, j - 1
+                found.add(i)
+            elif c[i - 1][j] >= c[i][j - 1]:
+                i -= 1
+            else:
+                j -= 1
+    return found
+
+
+tokens = st.lists(st.integers(0, 4), max_size=14)
+
+
+@given(tokens, st.lists(tokens, max_size=4))
+def test_union_lcs_equals_its_slow_twin(reference, sentences):
+    assert lcs.hits(reference, sentences) == slow_hits(reference, sentences)
+
+
+def test_union_lcs_of_long_texts_equals_its_slow_twin():
+    rng = random.Random(1)
+    for _ in range(20):
+        reference = [rng.randrange(12) for _ in range(90)]
+        sentences = [[rng.randrange(12) for _ in range(rng.randrange(120))] for _ in range(3)]
+        assert lcs.hits(reference, sentences) == slow_hits(reference, sentences)
+
+
+@given(st.text(), st.text())
+def test_scores_are_in_range_and_symmetric_where_they_should_be(one, two):
+    for style in ("1.5.5", "porter", "rouge-score"):
+        row = rouge.Rouge(style).row(Item("1", one, (two,)))
+        assert all(0 <= x <= 100 for x in row)
+        back = rouge.Rouge(style).row(Item("1", two, (one,)))
+        assert row[2] == pytest.approx(back[2])  # F1 of unigrams
+        assert row[5] == pytest.approx(back[5])
+
+
+@given(st.text())
+def test_a_text_with_words_scores_100_against_itself(text):
+    row = rouge.Rouge().row(Item("1", text, (text,)))
+    n = len(rouge_tokens(text))
+    assert row[2] == row[8] == (100 if n else 0)
+    assert row[5] == (100 if n > 1 else 0)
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_tokenizers_take_any_string(text):
+    for token in rouge_tokens(text):
+        assert token.isalnum()
+        assert token == token.lower()
+        assert isinstance(porter(token.decode()), str)
+    assert all(word and not word.isspace() for word in words(text))
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=14))
+def test_a_stem_is_never_longer_than_its_word_and_never_empty(word):
+    assert 0 < len(porter(word)) <= len(word)
+
+
+def test_the_cut_keeps_lines_and_words():
+    limited = rouge.Rouge(limited=True)
+    assert limited._cut("a b\nc d\ne", "x y z") == "a b\nc"
+    assert limited._cut("a b", "x y z") == "a b"
+    assert limited._cut("a b\nc", "x y") == "a b"
+
+
+def test_values_are_means_of_items_and_signatures_tell_the_variants_apart():
+    made = system(20)
+    signatures = set()
+    for option in ("", "script", "recall", "porter", "rouge-score"):
+        metrics = rouge.metrics(option)
+        statistics = reduce(made, metrics)
+        for metric in metrics:
+            assert statistics.value(metric) == pytest.approx(statistics.values(metric).mean())
+            signatures.add(metric.signature)
+    assert len(signatures) == 15
+    with pytest.raises(ValueError, match="no option 'f2'"):
+        rouge.metrics("f2")
