@@ -33,6 +33,7 @@ def test_parts():
         assert 0 < found[part]["untouched"] < found[part]["attached"] < 1
 
 
+@pytest.mark.slow  # it looks at times, which a busy machine stretches
 def test_what_is_added_is_counted(monkeypatch):
     """A rule that sleeps in the forward and in the backward pass is seen to take that long."""
 

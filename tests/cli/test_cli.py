@@ -21,7 +21,10 @@ def run(capsys):
 def test_help_names_every_verb(run):
     code, out, _ = run("--help")
     assert code == 0
-    assert all(verb in out for verb in ("rules", "certify", "demo"))
+    assert all(
+        verb in out
+        for verb in ("rules", "certify", "demo", "families", "inspect", "score", "compare", "audit", "bench", "study")
+    )
 
 
 def test_version(run):

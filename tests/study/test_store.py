@@ -124,6 +124,7 @@ def test_a_late_ballot_counts_if_nobody_else_took_the_place_and_is_kept_if_someb
         assert s.draw(2) == lost
         assert not s.save(1, lost, OTHER)
         assert [r.counted for r in s.rows() if r.ballot == OTHER] == [False]
+        assert s.draw(2) == lost  # it still waits for its new holder
         s.save(2, lost, BALLOT)
         assert sum(r.counted for r in s.rows()) == 3
         while (more := s.draw(1)) is not None:  # never the pair again on which a ballot was kept
@@ -201,6 +202,7 @@ class Life(RuleBasedStateMachine):
         assert all(raters <= 2 for _, raters in held)
         rows = self.store.rows()
         assert len({(r.pair, r.rater) for r in rows}) == len(rows)
+        assert set(db.execute("SELECT rater, id FROM place WHERE answered")) == set(self.told)
         counted = {(r.rater, r.pair): r.ballot for r in rows if r.counted}
         pairs = dict(db.execute("SELECT place.id, name FROM place JOIN pair ON pair.id = place.pair"))
         assert counted == {(f"rater {r}", pairs[p]): ballot for (r, p), ballot in self.told.items()}

@@ -61,7 +61,7 @@ def test_raters_who_say_the_same_are_one_witness():
 
 
 def test_the_interval_holds_what_it_promises_for_clustered_judgements():
-    """400 studies of 60 items: some items fool all raters. A plain Wilson interval would hold in about 80 %."""
+    """400 studies of 60 items: some items fool all raters. A plain Wilson interval holds in 75 %, this one in 94 %."""
     rng = random.Random(2)
     held = plain = 0
     for _ in range(400):

@@ -323,7 +323,6 @@ def _write_links(folder: Path, links: dict[str, Any]) -> None:
 
 _FREE = """
 SELECT id FROM place WHERE answered = 0 AND lease <= ?1
-    AND NOT EXISTS (SELECT 1 FROM place AS mine WHERE mine.pair = place.pair AND mine.rater = ?2)
     AND NOT EXISTS (SELECT 1 FROM ballot WHERE ballot.pair = place.pair AND ballot.rater = ?2)
 ORDER BY pair, id LIMIT 1
 """
