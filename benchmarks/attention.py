@@ -1,0 +1,77 @@
+"""The fused path against SDPA on shapes it was not tuned for, without the slow contenders.
+
+    python benchmarks/attention.py
+
+Interleaved, medians, forward / forward + backward as ratios to F.scaled_dot_product_attention; the control is SDPA
+against itself. `dwindle bench attention` has the named shapes, the eager twin and memory.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import dwindle
+
+RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
+SHAPES = {  # B, H, T, S, D: seconds
+    (1, 12, 512, 8192, 64): 24,
+    (2, 8, 100, 500, 64): 5,
+    (8, 12, 33, 77, 64): 5,
+    (1, 16, 200, 2000, 64): 5,
+    (3, 5, 61, 129, 40): 5,
+    (16, 16, 64, 400, 64): 5,
+    (1, 3, 256, 1000, 64): 5,
+    (4, 12, 128, 512, 96): 5,
+    (2, 4, 17, 33, 64): 5,
+    (1, 12, 128, 1024, 64): 5,
+    (1, 12, 128, 8192, 64): 9,
+}
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, float]]:
+    """Median seconds of forward and of forward + backward for each contender."""
+    b, h, t, s, d = shape
+    q, k, v = (torch.randn(b, h, n, d, requires_grad=True) for n in (t, s, s))
+    grad = torch.randn(b, h, t, d)
+
+    def sdpa() -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+    contenders: dict[str, Callable[[], Tensor]] = {"SDPA": sdpa, "control": sdpa}
+    for name in RULES:
+        rule = dwindle.rule(name)
+        contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule)[0]
+
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["SDPA"]) < 3:
+        for name, run in contenders.items():
+            with torch.no_grad():
+                forward = timed(run)
+            both = timed(lambda run=run: torch.autograd.grad(run(), (q, k, v), grad))
+            times[name].append((forward, both))
+    return {n: tuple(map(statistics.median, zip(*pairs[1:], strict=True))) for n, pairs in times.items()}
+
+
+def main() -> None:
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print("| B, H, T, S, D | control | " + " | ".join(RULES) + " |\n|---|---|---|---|")
+    for shape, seconds in SHAPES.items():
+        found = measure(shape, seconds)
+        forward, both = found.pop("SDPA")
+        cells = " | ".join(f"{f / forward:.2f} / {b / both:.2f}" for f, b in found.values())
+        print(f"| {', '.join(map(str, shape))} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
