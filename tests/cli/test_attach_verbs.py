@@ -7,21 +7,9 @@ import transformers as hf
 
 import dwindle
 from dwindle.attach import bench
-from dwindle.cli.main import main
 
 SHAPE = {f"{side}_{k}": n for side in ("encoder", "decoder") for k, n in (("layers", 2), ("ffn_dim", 8))}
 HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(list(arguments))
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -4,19 +4,6 @@ import json
 
 import pytest
 
-from dwindle.cli.main import main
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(list(arguments))
-        captured = capsys.readouterr()
-        return stop.value.code, captured.out, captured.err
-
-    return run
-
 
 def test_help_names_every_verb(run):
     code, out, _ = run("--help")

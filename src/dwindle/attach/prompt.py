@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dwindle.attach.interface import Hook, Sink
+from dwindle.attach.interface import FLEX, Hook, Sink
 from dwindle.attention.coverage import Coverage
 from dwindle.attention.rules import Rule
 from dwindle.attention.softmax import attention_rows, grouped
@@ -254,9 +254,7 @@ def _plain(query: Tensor, key: Tensor, value: Tensor, dropout: float, settings: 
 def _mask(mask: Tensor | None, rows: Tensor, keys: int) -> Tensor:
     """One mask, broadcastable to (B, H, T, K), from any form the library hands over. ``rows``: (T,), the own keys."""
     if mask is not None and not isinstance(mask, Tensor):
-        raise ValueError(
-            "flex attention masks cannot carry a rule: load the model with attn_implementation='sdpa' or 'eager'"
-        )
+        raise ValueError(FLEX)
     if mask is not None and mask.dim() == 4:
         return mask[..., :keys]
     causal = (torch.arange(keys, device=rows.device) <= rows[:, None])[None, None]

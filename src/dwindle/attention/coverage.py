@@ -29,6 +29,16 @@ class Coverage(NamedTuple):
         zero = attention.new_zeros(attention.shape[:-2] + attention.shape[-1:], dtype=state_dtype(attention))
         return cls(zero, zero)
 
+    def checked(self, shape: tuple[int, ...], dtype: torch.dtype) -> "Coverage":
+        """This coverage in the precision ``dtype``, if its tensors have this shape."""
+        for x in self:
+            if x.shape != shape:
+                raise ValueError(
+                    f"coverage has shape {tuple(x.shape)}, but this attention needs {tuple(shape)}: "
+                    "was the batch reordered, repeated or cut without it?"
+                )
+        return self._each(lambda x: x.to(dtype))
+
     def reorder(self, beams: Tensor) -> "Coverage":
         """Row i continues what row ``beams[i]`` had: the move of a beam search. ``beams``: (B,) of int."""
         return self._each(lambda x: x.index_select(0, beams.to(x.device)))

@@ -144,16 +144,11 @@ def _checked_coverage(coverage: Coverage | None, rule: Rule, query: Tensor, scor
     if coverage is None:
         return None
     b, h, _, s = scores
-    expected = (b, 1 if rule.share_heads else h, s)
+    checked = coverage.checked((b, 1 if rule.share_heads else h, s), state_dtype(query))
     for x in coverage:
-        if x.shape != expected:
-            raise ValueError(
-                f"coverage has shape {tuple(x.shape)}, but this attention needs {expected}: "
-                "was the batch reordered, repeated or cut without it?"
-            )
         if x.device != query.device:
             raise ValueError(f"coverage is on {x.device} but query is on {query.device}: move one of them")
-    return Coverage(coverage.total.to(state_dtype(query)), coverage.peak.to(state_dtype(query)))
+    return checked
 
 
 def _check_like(name: str, x: Tensor | None, query: Tensor, shape: tuple[int, ...]) -> None:

@@ -75,7 +75,8 @@ class Rule(ABC):
             _check_values(attention)
         a = attention.to(state_dtype(attention))
         seen = self._heads_shared(a)
-        before = _checked(coverage, seen) if coverage is not None else Coverage.none(seen)
+        shape = seen.shape[:-2] + seen.shape[-1:]
+        before = Coverage.none(seen) if coverage is None else coverage.checked(shape, seen.dtype)
 
         covered, peak, after = _accumulate(seen, before, every_peak=self._uses_peak)
         weights = self.weigh(a, covered, peak)
@@ -185,18 +186,6 @@ def _with_mass_of(a: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
         a, weights = a.masked_fill(kept, 0), weights.masked_fill(kept, 0)
     have = weights.sum(-1, keepdim=True)
     return weights * (a.sum(-1, keepdim=True) / have.masked_fill(have == 0, 1))
-
-
-def _checked(coverage: Coverage, a: Tensor) -> Coverage:
-    """The coverage in the precision of ``a`` (..., T, S), if its shape fits."""
-    expected = a.shape[:-2] + a.shape[-1:]
-    for x in coverage:
-        if x.shape != expected:
-            raise ValueError(
-                f"coverage has shape {tuple(x.shape)}, but this attention needs {tuple(expected)}: "
-                "was the batch reordered, repeated or cut without it?"
-            )
-    return Coverage(coverage.total.to(a.dtype), coverage.peak.to(a.dtype))
 
 
 def _check_values(attention: Tensor) -> None:
