@@ -1,0 +1,41 @@
+"""``Codec``: what every model's codec does, between text and the tensors of that model.
+
+A codec hides how its model reads: words with copied out-of-vocabulary ones, subwords, the regions of an image. It knows
+neither corpora nor the model's weights.
+"""
+
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from torch import Tensor
+
+Row = dict[str, Any]
+"""One example as ids. Only the codec that made it looks inside."""
+Batch = dict[str, Any]
+"""What the model's ``forward`` and ``generate`` take by name: tensors (B, ...)."""
+
+
+class Codec(Protocol):
+    """Text to tensors and back. A newline parts the sentences of every text that goes in or comes out."""
+
+    truncated: int
+    """How many sources ``encode`` has cut so far."""
+
+    def encode(self, source: Any, target: str | None = None) -> Row:
+        """One example: the source (text, or region features (R, D)), cut to the model's length, and its target."""
+
+    def collate(self, rows: list[Row]) -> Batch:
+        """Rows as one padded batch; with ``labels`` (B, T), padded with -100, where the rows have targets."""
+
+    def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
+        """The texts of generated ids (N, T), in the order of the batch they came from (N = B x sequences of each)."""
+
+    def source_tokens(self, source: Any) -> list[str]:
+        """The S source positions of one example as strings, after cutting: what a view of coverage is labelled with."""
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write the codec's files into the folder of its model."""
+
+    @classmethod
+    def from_pretrained(cls, folder: Path) -> Self:
+        """The codec that was saved there."""
