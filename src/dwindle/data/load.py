@@ -1,0 +1,29 @@
+"""The one door of the room: `load(settings, split)` gives the examples of any corpus.
+
+A corpus is one module with ``read(settings, split) -> Sequence[Example]``; its name is a line in `CORPORA`.
+"""
+
+import difflib
+from collections.abc import Callable, Sequence
+
+from dwindle.data import jsonl, lines
+from dwindle.data.example import Example
+from dwindle.data.settings import SPLITS, DataSettings, Size, Split
+
+__all__ = ["CORPORA", "SPLITS", "DataSettings", "Example", "Size", "Split", "load"]
+
+CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
+    "jsonl": jsonl.read,
+    "lines": lines.read,
+}
+
+
+def load(settings: DataSettings, split: Split) -> Sequence[Example]:
+    """The examples of a split: a sequence that reads its files when it is indexed, where they are large."""
+    if settings.corpus not in CORPORA:
+        near = difflib.get_close_matches(settings.corpus, CORPORA, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(CORPORA)}"
+        raise ValueError(f"no corpus is called {settings.corpus!r}: {hint}")
+    if split not in SPLITS:
+        raise ValueError(f"no split is called {split!r}: choose from {', '.join(SPLITS)}")
+    return CORPORA[settings.corpus](settings, split)
