@@ -1,0 +1,258 @@
+"""The Top-Down captioner (Anderson et al., 2018): two LSTMs that write a paragraph while they look at image regions.
+
+A step reads a word, the mean of the regions and what was written (attention LSTM), looks at the regions (additive
+attention), and writes from what it saw (language LSTM). A rule diminishes the attention over the regions; its coverage
+is part of the decoder's state. The sizes are those of Melas-Kyriazi et al. (2018), the baseline of the paper's Table 3.
+It knows nothing of words, image files or training.
+
+Shapes: N images (or beams), S regions, D feature width, T words, H hidden size.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import GenerationMixin, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils import ModelOutput
+
+from dwindle.attach.record import Record
+from dwindle.attention.coverage import Coverage, state_dtype
+from dwindle.attention.notation import rule as read_rule
+from dwindle.models.vocabulary import END, PAD, START
+
+IGNORED = -100
+"""The label of a position that is no word."""
+
+
+class TopDownConfig(PreTrainedConfig):
+    """The sizes of a captioner and its rule, in the notation of ``dwindle.rule``."""
+
+    model_type = "dwindle-top-down"
+
+    vocab_size: int = 5000
+    feature_size: int = 2048
+    hidden_size: int = 512
+    embedding_size: int = 512
+    attention_size: int = 512
+    dropout: float = 0.5
+    max_regions: int = 100
+    rule: str = "plain"
+    is_encoder_decoder: bool = True
+    pad_token_id: int | None = PAD
+    bos_token_id: int | None = START
+    eos_token_id: int | None = END
+    decoder_start_token_id: int | None = START
+
+
+@dataclass
+class Regions(ModelOutput):
+    """The embedded image. Every field has the images first, so that ``generate()`` fans it out into beams."""
+
+    last_hidden_state: Tensor
+    """(N, S, H): the values of the attention."""
+    keys: Tensor = None  # type: ignore[assignment]  # the library's outputs require a default
+    """(N, S, A)."""
+    pooled: Tensor = None  # type: ignore[assignment]
+    """(N, H): the mean of the features, embedded."""
+
+
+@dataclass
+class TopDownState:
+    """What the decoder carries from word to word: both LSTMs and the coverage of the regions."""
+
+    attention: tuple[Tensor, Tensor]
+    """Hidden and cell state of the attention LSTM, (N, H) each."""
+    language: tuple[Tensor, Tensor]
+    coverage: Coverage | None = None
+    """(N, 1, S) each: the attention has one head. None before the first word."""
+
+    def reorder_cache(self, beams: Tensor) -> None:
+        """Row i continues what row ``beams[i]`` had."""
+        self.attention, self.language = (
+            (hidden.index_select(0, beams), cell.index_select(0, beams))
+            for hidden, cell in (self.attention, self.language)
+        )
+        if self.coverage is not None:
+            self.coverage = self.coverage.reorder(beams)
+
+
+class RegionEncoder(nn.Module):
+    """Region features to what the decoder looks at."""
+
+    main_input_name = "features"
+
+    def __init__(self, config: TopDownConfig) -> None:
+        super().__init__()
+        embed = (nn.Linear(config.feature_size, config.hidden_size) for _ in range(2))
+        self.regions, self.pooled = (nn.Sequential(x, nn.ReLU(), nn.Dropout(config.dropout)) for x in embed)
+        self.keys = nn.Linear(config.hidden_size, config.attention_size)
+
+    def forward(self, features: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Regions:
+        """Features (N, S, D) and their mask (N, S), 1 for a region and 0 for padding."""
+        width = self.regions[0].in_features
+        if features.shape[-1] != width:
+            raise ValueError(f"the features have width {features.shape[-1]}, but this model reads {width}")
+        weight = _mask(features, attention_mask).to(features.dtype).unsqueeze(-1)
+        mean = (features * weight).sum(1) / weight.sum(1)
+        embedded = self.regions(features)
+        return Regions(embedded, self.keys(embedded), self.pooled(mean))
+
+
+class TopDownDecoder(nn.Module):
+    """One word at a time."""
+
+    def __init__(self, config: TopDownConfig) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        self.embed = nn.Sequential(
+            nn.Embedding(config.vocab_size, config.embedding_size), nn.ReLU(), nn.Dropout(config.dropout)
+        )
+        self.attention_lstm = nn.LSTMCell(hidden + hidden + config.embedding_size, hidden)
+        self.query = nn.Linear(hidden, config.attention_size)
+        self.score = nn.Linear(config.attention_size, 1)
+        self.language_lstm = nn.LSTMCell(hidden + hidden, hidden)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def attend(self, hidden: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+        """Additive attention w . tanh(K + Q h), (N, S), softmax over the regions that are there."""
+        scores: Tensor = self.score(torch.tanh(keys + self.query(hidden).unsqueeze(1))).squeeze(-1)
+        return scores.to(state_dtype(scores)).masked_fill(~mask, -math.inf).softmax(-1)
+
+
+class TopDown(PreTrainedModel, GenerationMixin):
+    """The captioner, with ``generate()``. ``set_rule`` puts another rule on its attention; no weight changes."""
+
+    config_class = TopDownConfig
+    base_model_prefix = "model"
+    main_input_name = "features"
+    accepts_loss_kwargs = True
+    _is_stateful = True
+
+    def __init__(self, config: TopDownConfig) -> None:
+        super().__init__(config)
+        self.encoder = RegionEncoder(config)
+        self.decoder = TopDownDecoder(config)
+        self.output = nn.Linear(config.hidden_size, config.vocab_size)
+        self.set_rule(config.rule)
+        self.post_init()
+
+    def set_rule(self, rule: str) -> None:
+        self.rule = read_rule(rule)
+        self.config.rule = str(self.rule)
+
+    def get_encoder(self, *_: Any, **__: Any) -> RegionEncoder:
+        return self.encoder
+
+    def forward(
+        self,
+        features: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        encoder_outputs: Regions | None = None,
+        past_key_values: TopDownState | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        output_attentions: bool | None = None,
+        **_: Any,
+    ) -> Seq2SeqLMOutput:
+        """Logits (N, T, V) of T words, all at once or continuing ``past_key_values``.
+
+        Args:
+            features: (N, S, D), unless ``encoder_outputs`` has them embedded.
+            attention_mask: (N, S), 0 for padding.
+            labels: (N, T), -100 for padding; shifted they are the words to read, and the loss is their mean
+                cross-entropy (their sum over ``num_items_in_batch``, where the trainer counts them).
+            decoder_input_ids: (N, T), the words to read where there are no labels.
+        """
+        if encoder_outputs is None:
+            assert features is not None, "an image comes as features (N, S, D)"
+            encoder_outputs = self.encoder(features, attention_mask)
+        if decoder_input_ids is None:
+            assert labels is not None, "words to read come as labels or decoder_input_ids"
+            decoder_input_ids = self._shifted(labels)
+        mask = _mask(encoder_outputs.last_hidden_state, attention_mask)
+        hidden, attention, _weights, state = self._read(decoder_input_ids, encoder_outputs, mask, past_key_values)
+        logits = self.output(self.decoder.dropout(hidden))
+        return Seq2SeqLMOutput(
+            loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
+            logits=logits,
+            past_key_values=state,
+            cross_attentions=(attention.unsqueeze(1),) if output_attentions else None,
+        )
+
+    def _read(
+        self, words: Tensor, regions: Regions, mask: Tensor, state: TopDownState | None
+    ) -> tuple[Tensor, Tensor, Tensor, TopDownState]:
+        """Hidden states (N, T, H), attention and diminished weights (N, T, S) of the words, and the state after."""
+        values, keys, pooled = regions.last_hidden_state, regions.keys, regions.pooled
+        decoder, embedded = self.decoder, self.decoder.embed(words)
+        zero = pooled.new_zeros(pooled.shape)
+        state = state or TopDownState((zero, zero), (zero, zero))
+        looking, writing, coverage = state.attention, state.language, state.coverage
+        rows = []
+        for word in embedded.unbind(1):
+            looking = decoder.attention_lstm(torch.cat([writing[0], pooled, word], -1), looking)
+            attention = decoder.attend(looking[0], keys, mask)
+            # One head, one row: (N, 1, 1, S). Padding has no weight to lose, and no region is special.
+            weights, coverage = self.rule(attention[:, None, None], coverage, protected=~mask.unsqueeze(1))
+            weights = weights[:, 0, 0]
+            seen = (weights.to(values.dtype).unsqueeze(1) @ values).squeeze(1)
+            writing = decoder.language_lstm(torch.cat([seen, looking[0]], -1), writing)
+            rows.append((writing[0], attention, weights))
+        hidden, attentions, diminished = (torch.stack(column, 1) for column in zip(*rows, strict=True))
+        return hidden, attentions, diminished, TopDownState(looking, writing, coverage)
+
+    @torch.no_grad()
+    def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
+        """What each generated word of ``sequences`` (N, 1 + T) looked at; rows after the end are zero."""
+        mask = _mask(batch["features"], batch.get("attention_mask"))
+        times = sequences.shape[0] // mask.shape[0]
+        features, mask = (x.repeat_interleave(times, dim=0) for x in (batch["features"], mask))
+        training = self.training
+        self.eval()
+        try:
+            _, attention, weights, _ = self._read(sequences[:, :-1], self.encoder(features, mask), mask, None)
+        finally:
+            self.train(training)
+        ended = (sequences[:, 1:] == self.config.eos_token_id).long()
+        written = (ended.cumsum(-1) - ended < 1).unsqueeze(-1)  # the row that led to the end itself still counts
+        attention, weights = ((x.float() * written).cpu()[None] for x in (attention, weights))
+        return Record(["regions"], sequences[:, 1:].cpu(), attention, weights)
+
+    def prepare_inputs_for_generation(
+        self, input_ids: Tensor, past_key_values: TopDownState | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The last word with the state before it, or without a state all words."""
+        if not kwargs.get("use_cache", True):
+            past_key_values = None
+        words = input_ids if past_key_values is None else input_ids[:, -1:]
+        passed = {k: kwargs.get(k) for k in ("attention_mask", "encoder_outputs", "output_attentions")}
+        return {"decoder_input_ids": words, "past_key_values": past_key_values, **passed}
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False  # the first step makes a TopDownState
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """PyTorch's own initialisation, as the baseline."""
+        if isinstance(module, nn.Linear | nn.LSTMCell | nn.Embedding):
+            module.reset_parameters()
+
+    def _shifted(self, labels: Tensor) -> Tensor:
+        start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
+        return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)], 1)
+
+
+def _mask(regions: Tensor, mask: Tensor | None) -> Tensor:
+    """(N, S), bool."""
+    return regions.new_ones(regions.shape[:2], dtype=torch.bool) if mask is None else mask.bool()
+
+
+def _loss(logits: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
+    reduction = "mean" if count is None else "sum"
+    loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction=reduction)
+    return loss if count is None else loss / count
