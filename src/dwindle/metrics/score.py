@@ -107,6 +107,11 @@ class Statistics:
         items = tuple(item for item, kept in zip(self.system.items, chosen, strict=True) if kept)
         return Statistics(replace(self.system, items=items), {r: rows[chosen] for r, rows in self._rows.items()})
 
+    def mean(self, others: "Sequence[Statistics]") -> "Statistics":
+        """The mean of these rows and those of ``others``, for the same items."""
+        alike = (self, *others)
+        return Statistics(self.system, {r: np.mean([s._rows[r] for s in alike], axis=0) for r in self._rows})
+
     def value(self, metric: Metric) -> float:
         """The corpus value."""
         rows = self.of(metric)

@@ -47,11 +47,10 @@ def intervals(
     statistics: Statistics, metrics: Sequence[Metric], resamples: int = RESAMPLES, seed: int = SEED
 ) -> list[Score]:
     """Scores with 95 % confidence intervals, one set of resamples for all metrics."""
-    _check(resamples, seed)
-    values = _resampled_values(statistics, metrics, resamples, seed)
+    values = resampled(statistics, metrics, resamples, seed)
     return [
-        _score(statistics, metric, resampled, f"seed:{seed}|bs:{resamples}")
-        for metric, resampled in zip(metrics, values, strict=True)
+        _score(statistics, metric, row, f"seed:{seed}|bs:{resamples}")
+        for metric, row in zip(metrics, values, strict=True)
     ]
 
 
@@ -79,14 +78,14 @@ def _paired(
     base: Statistics, other: Statistics, metrics: Sequence[Metric], resamples: int, seed: int
 ) -> list[SimpleNamespace]:
     """The tests of one system, before the correction."""
-    ours = _resampled_values(base, metrics, resamples, seed)
-    theirs = _resampled_values(other, metrics, resamples, seed)
+    ours = resampled(base, metrics, resamples, seed)
+    theirs = resampled(other, metrics, resamples, seed)
     shuffled = _shuffled_differences(base, other, metrics, resamples, seed)
     tests = []
     for metric, a, b, chance in zip(metrics, ours, theirs, shuffled, strict=True):
         score = _score(other, metric, b, f"seed:{seed}|bs:{resamples}|ar:{resamples}")
         value = base.value(metric)
-        low, high = _interval(b - a)
+        low, high = interval(b - a)
         spread = np.abs(b - a)
         tests.append(
             SimpleNamespace(
@@ -95,8 +94,8 @@ def _paired(
                 low=low,
                 high=high,
                 wins=float(np.mean(b > a)),
-                p_bootstrap=_p_value(spread - spread.mean(), score.value - value),
-                p_randomisation=_p_value(chance, score.value - value),
+                p_bootstrap=p_value(spread - spread.mean(), score.value - value),
+                p_randomisation=p_value(chance, score.value - value),
             )
         )
     return tests
@@ -112,8 +111,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _score(statistics: Statistics, metric: Metric, resampled: Array, how: str) -> Score:
-    low, high = _interval(resampled)
+def _score(statistics: Statistics, metric: Metric, values: Array, how: str) -> Score:
+    low, high = interval(values)
     return Score(metric.name, statistics.value(metric), f"{metric.signature}|{how}", low, high)
 
 
@@ -124,8 +123,9 @@ def _check(resamples: int, seed: int) -> None:
         raise ValueError(f"the seed {seed} is negative: take a whole number from 0 on")
 
 
-def _resampled_values(statistics: Statistics, metrics: Sequence[Metric], resamples: int, seed: int) -> list[Array]:
+def resampled(statistics: Statistics, metrics: Sequence[Metric], resamples: int, seed: int) -> list[Array]:
     """For each metric, its value (B,) in each bootstrap resample."""
+    _check(resamples, seed)
     sums = [_sums(counts, statistics, metrics) for counts in _bootstrap_counts(len(statistics.system), resamples, seed)]
     return _values(np.concatenate(sums), metrics, len(statistics.system))
 
@@ -180,14 +180,14 @@ def _slices(items: int, resamples: int) -> Iterator[int]:
         yield min(size, resamples - start)
 
 
-def _interval(values: Array) -> tuple[float, float]:
+def interval(values: Array) -> tuple[float, float]:
     """The middle 95 % of resampled values."""
     ranked = np.sort(values)
     cut = len(ranked) // 40
     return float(ranked[cut]), float(ranked[-cut - 1])
 
 
-def _p_value(chance: Array, difference: float) -> float:
+def p_value(chance: Array, difference: float) -> float:
     """How often chance alone exceeds the difference; one more in both counts, as sacrebleu does. No
     difference is no evidence: 1."""
     if difference == 0:
