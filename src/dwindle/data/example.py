@@ -1,8 +1,12 @@
 """One example of a corpus: what every reader gives, whatever its files look like."""
 
+from __future__ import annotations  # only image corpora need numpy
+
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dwindle.data.regions import Regions
 
 
 @dataclass(frozen=True)
@@ -10,14 +14,14 @@ class Example:
     """A source and what people wrote for it. A newline inside a text parts sentences.
 
     ``gold`` is what a world knows of its own example: plain JSON, its ``"world"`` the world's name. ``image``
-    is the file of an image's region features; the source is then the image's name.
+    is where an image's region features are; the source is then the image's name.
     """
 
     id: str
     source: str
     references: tuple[str, ...]
     gold: dict[str, Any] | None = None
-    image: Path | None = None
+    image: Regions | None = None
 
     @property
     def target(self) -> str:
@@ -26,9 +30,5 @@ class Example:
 
     @property
     def input(self) -> Any:
-        """What a codec encodes: the source text, or the region features (R, D) in float32."""
-        if self.image is None:
-            return self.source
-        import numpy as np
-
-        return np.load(self.image, allow_pickle=False).astype(np.float32)
+        """What a codec encodes: the source text, or the region features (R, D), read when they become an array."""
+        return self.source if self.image is None else self.image

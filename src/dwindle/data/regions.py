@@ -1,0 +1,200 @@
+"""Region features on disk, as handles: an image's features are read when they are used, and only its shape before.
+
+A handle has a ``shape`` (regions, width) and becomes an array where one is asked for (``numpy.asarray``). Formats: rows
+of a ``.npy`` file (memory-mapped), an ``.npz`` file, and the TSV of the bottom-up-attention release (base64 of float32,
+one image a line). Nothing is unpickled. Knows neither texts nor models.
+"""
+
+import base64
+import binascii
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float32]
+_FEATURES = ("feat", "features", "x", "arr_0")
+_BOXES = ("boxes", "bbox")
+
+
+@dataclass(frozen=True)
+class Regions(ABC):
+    """Where the features of one image are."""
+
+    path: Path
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """(regions, width), without reading the features."""
+
+    @abstractmethod
+    def read(self) -> npt.NDArray[Any]:
+        """The features."""
+
+    @property
+    def boxes(self) -> Array | None:
+        """(regions, 4): left, top, right, bottom in pixels, where the file has them."""
+        return None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(self.read(), dtype=dtype or np.float32)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True)
+class Npy(Regions):
+    """Rows ``first`` to ``last`` of a ``.npy`` file: by default all of them."""
+
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.read().shape
+
+    def read(self) -> npt.NDArray[Any]:
+        return _mapped(self.path)[self.first : self.last]
+
+
+@lru_cache(8)
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    # A file of many images is opened once; files of one image do not pile up.
+    with _said(path):
+        mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped
+
+
+@dataclass(frozen=True)
+class Npz(Regions):
+    """An ``.npz`` file with the array ``feat`` (or ``features``), and ``boxes`` (or ``bbox``) if they are known."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        with _said(self.path), zipfile.ZipFile(self.path) as archive:
+            name = self._name(_FEATURES, [Path(file).stem for file in archive.namelist()])
+            with archive.open(f"{name}.npy") as file:
+                major, _ = np.lib.format.read_magic(file)
+                header = getattr(np.lib.format, f"read_array_header_{major}_0")
+                return tuple(header(file)[0])
+
+    def read(self) -> npt.NDArray[Any]:
+        with _said(self.path), np.load(self.path, allow_pickle=False) as file:
+            found: npt.NDArray[Any] = file[self._name(_FEATURES, file.files)]
+            return found
+
+    @property
+    def boxes(self) -> Array | None:
+        with _said(self.path), np.load(self.path, allow_pickle=False) as file:
+            name = next((name for name in _BOXES if name in file.files), None)
+            return None if name is None else file[name].astype(np.float32)
+
+    def _name(self, wanted: tuple[str, ...], there: list[str]) -> str:
+        for name in (*wanted, *(there if len(there) == 1 else ())):
+            if name in there:
+                return name
+        raise ValueError(f"it holds {', '.join(there)}: name the array of features {wanted[0]!r}")
+
+
+@dataclass(frozen=True)
+class TsvRow(Regions):
+    """The line at byte ``offset``: image_id, image_w, image_h, num_boxes, boxes, features, parted by tabs."""
+
+    offset: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        count, _, features = self._fields()
+        size = len(features) // 4 * 3 - features.count(b"=", -2)  # base64: four characters for three bytes
+        return (count, size // (4 * count)) if count else (0, 0)
+
+    def read(self) -> npt.NDArray[Any]:
+        count, _, features = self._fields()
+        return self._numbers(features, count)
+
+    @property
+    def boxes(self) -> Array | None:
+        count, boxes, _ = self._fields()
+        return self._numbers(boxes, count)
+
+    def _fields(self) -> tuple[int, bytes, bytes]:
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            fields = file.readline().rstrip(b"\r\n").split(b"\t")
+        if len(fields) != 6 or not fields[3].isdigit():
+            raise ValueError(f"{self} is no line of bottom-up features: it needs six fields parted by tabs")
+        return int(fields[3]), fields[4], fields[5]
+
+    def _numbers(self, text: bytes, rows: int) -> Array:
+        try:
+            return np.frombuffer(base64.b64decode(text, validate=True), np.float32).reshape(rows, -1)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f"{self} is broken ({error}): extract its features again") from None
+
+    def __str__(self) -> str:
+        return f"{self.path}, byte {self.offset}"
+
+
+@cache
+def tsv_index(path: Path) -> dict[str, TsvRow]:
+    """Image id -> its line. The file is read once, line by line."""
+    rows, offset = {}, 0
+    with path.open("rb") as file:
+        for line in file:
+            id = line.split(b"\t", 1)[0].decode("utf-8", "replace").strip()
+            if id:
+                rows[id] = TsvRow(path, offset)
+            offset += len(line)
+    return rows
+
+
+class Store:
+    """The features of many images: a folder of ``ID.npz`` / ``ID.npy``, or one TSV (or a folder of them)."""
+
+    def __init__(self, place: Path) -> None:
+        if not place.exists():
+            raise ValueError(f"there are no features at {place}: give a folder of .npz or .npy files, or a .tsv file")
+        self._place = place
+        self._tables = [place] if place.is_file() else sorted(place.glob("*.tsv"))
+
+    def __getitem__(self, id: str) -> Regions:
+        """The features of an image, or one sentence. The shape is looked at, so that a broken file is met now."""
+        found = self._find(id)
+        if found is None:
+            raise ValueError(f"image {id} has no features in {self._place}: extract them, or leave the image out")
+        shape = found.shape
+        if len(shape) != 2:
+            raise ValueError(f"{found} holds an array of shape {shape}: store features as (regions, width)")
+        if not shape[0]:
+            raise ValueError(f"{found} has no regions: extract its features again, or leave the image out")
+        return found
+
+    def _find(self, id: str) -> Regions | None:
+        for table in self._tables:
+            if id in tsv_index(table):
+                return tsv_index(table)[id]
+        for ending, kind in ((".npz", Npz), (".npy", Npy)):
+            file = self._place / f"{id}{ending}"
+            if not self._place.is_file() and file.is_file():
+                return kind(file)
+        return None
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """What goes wrong with a file, in one sentence with its name."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there: extract the features of this image") from None
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is no file of region features ({error})") from None
