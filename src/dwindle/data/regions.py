@@ -81,7 +81,7 @@ class Npz(Regions):
     @property
     def shape(self) -> tuple[int, ...]:
         with _said(self.path), zipfile.ZipFile(self.path) as archive:
-            name = self._name(_FEATURES, [Path(file).stem for file in archive.namelist()])
+            name = self._name([Path(file).stem for file in archive.namelist()])
             with archive.open(f"{name}.npy") as file:
                 major, _ = np.lib.format.read_magic(file)
                 header = getattr(np.lib.format, f"read_array_header_{major}_0")
@@ -89,7 +89,7 @@ class Npz(Regions):
 
     def read(self) -> npt.NDArray[Any]:
         with _said(self.path), np.load(self.path, allow_pickle=False) as file:
-            found: npt.NDArray[Any] = file[self._name(_FEATURES, file.files)]
+            found: npt.NDArray[Any] = file[self._name(file.files)]
             return found
 
     @property
@@ -98,11 +98,11 @@ class Npz(Regions):
             name = next((name for name in _BOXES if name in file.files), None)
             return None if name is None else file[name].astype(np.float32)
 
-    def _name(self, wanted: tuple[str, ...], there: list[str]) -> str:
-        for name in (*wanted, *(there if len(there) == 1 else ())):
-            if name in there:
-                return name
-        raise ValueError(f"it holds {', '.join(there)}: name the array of features {wanted[0]!r}")
+    def _name(self, names: list[str]) -> str:
+        known = [name for name in _FEATURES if name in names] or (names if len(names) == 1 else [])
+        if not known:
+            raise ValueError(f"it holds {', '.join(names) or 'nothing'}: name the array of features {_FEATURES[0]!r}")
+        return known[0]
 
 
 @dataclass(frozen=True)
