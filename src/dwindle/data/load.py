@@ -6,7 +6,7 @@ A corpus is one module with ``read(settings, split) -> Sequence[Example]``; its 
 import difflib
 from collections.abc import Callable, Sequence
 
-from dwindle.data import jsonl, lines
+from dwindle.data import features, image_paragraphs, jsonl, lines
 from dwindle.data.example import Example
 from dwindle.data.settings import SPLITS, DataSettings, Size, Split
 
@@ -15,6 +15,8 @@ __all__ = ["CORPORA", "SPLITS", "DataSettings", "Example", "Size", "Split", "loa
 CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
     "jsonl": jsonl.read,
     "lines": lines.read,
+    "image-paragraphs": image_paragraphs.read,
+    "features": features.read,
 }
 
 
