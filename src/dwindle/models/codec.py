@@ -13,6 +13,8 @@ Row = dict[str, Any]
 """One example as ids. Only the codec that made it looks inside."""
 Batch = dict[str, Any]
 """What the model's ``forward`` and ``generate`` take by name: tensors (B, ...)."""
+IGNORED = -100
+"""The label of a position that is no word."""
 
 
 class Codec(Protocol):

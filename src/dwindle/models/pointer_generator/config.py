@@ -1,0 +1,53 @@
+"""The settings of a pointer-generator. The defaults are See's."""
+
+from typing import Any, Literal, get_args
+
+from transformers import PreTrainedConfig
+
+from dwindle.attention.notation import rule as parse
+from dwindle.models.vocabulary import END, PAD, START, UNK
+
+Copy = Literal["plain", "renormalised"]
+
+
+class PointerGeneratorConfig(PreTrainedConfig):
+    """Sizes, the coverage mechanism and the rule; saved as ``config.json``."""
+
+    model_type = "dwindle-pointer-generator"
+
+    vocab_size: int = 50_000
+    """Special words included."""
+    hidden_size: int = 256
+    """Of the decoder and of each direction of the encoder."""
+    embedding_size: int = 128
+    """One embedding for source and target."""
+    rule: str = "plain"
+    """What diminishes the weights of the context vector, in the notation of ``dwindle.rule``."""
+    copy: str = "plain"
+    """What the copy distribution points with: the plain attention, or the diminished weights scaled to sum to one."""
+    coverage: bool = False
+    """See's mechanism: the attention sees its coverage, and the coverage loss is added to the loss."""
+    coverage_loss: float = 1.0
+    """The weight of the coverage loss where there is ``coverage``."""
+    temporal: bool = False
+    """Temporal attention (Nallapati et al., 2016; Paulus et al., 2018): energies are divided by their past."""
+    uniform_init: float = 0.02
+    """LSTM weights start uniform in plus and minus this."""
+    normal_init: float = 1e-4
+    """Embedding, reducing layers and vocabulary start as a normal with this deviation, cut at two of them."""
+
+    unk_token_id: int = UNK
+    pad_token_id: int | None = PAD
+    bos_token_id: int | None = START
+    eos_token_id: int | None = END
+    decoder_start_token_id: int | None = START
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = False
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        if self.copy not in get_args(Copy):
+            raise ValueError(f"copy is {self.copy!r}: choose one of {', '.join(map(repr, get_args(Copy)))}")
+        if self.coverage_loss < 0:
+            raise ValueError(f"coverage_loss is {self.coverage_loss}: give a weight of 0 or more")
+        self.rule = str(parse(self.rule))

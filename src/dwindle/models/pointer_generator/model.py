@@ -1,0 +1,251 @@
+"""``PointerGenerator``: writes from a vocabulary or copies from the source, word by word (See et al., 2017).
+
+P(w) = p_gen P_vocab(w) + (1 - p_gen) sum of the attention to w in the source, over an extended vocabulary: the words of
+the vocabulary, then the out-of-vocabulary words of each source. A rule diminishes the weights of the context vector;
+the copy distribution keeps the plain attention, for with diminished weights P would not sum to one. It knows nothing of
+words as text, nor of training.
+
+Shapes: B sources (or beams), S source positions, T words, V vocabulary, W extended vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import GenerationMixin, PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_outputs import Seq2SeqLMOutput
+
+from dwindle.attach.record import Record
+from dwindle.attention.notation import rule as parse
+from dwindle.attention.rules import Rule
+from dwindle.models.codec import IGNORED
+from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.decoder import Decoder, Rows
+from dwindle.models.pointer_generator.encoder import Encoded, Encoder
+from dwindle.models.pointer_generator.state import State
+
+_NEVER = -1e4
+"""The logarithm of a probability that is zero, finite so that gradients are."""
+
+
+class PointerGenerator(PreTrainedModel, GenerationMixin):
+    """A summariser that can copy. Takes the batches of ``WordCodec``."""
+
+    config_class = PointerGeneratorConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+    accepts_loss_kwargs = False  # the loss is a mean over examples, so micro-batches are averaged as they are
+    _is_stateful = True  # nothing can be taken back from an LSTM: no assisted decoding
+
+    def __init__(self, config: PointerGeneratorConfig) -> None:
+        super().__init__(config)
+        hidden, words = config.hidden_size, config.embedding_size
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        self.switch = nn.Linear(2 * hidden + hidden + hidden + words, 1)  # p_gen
+        self.merge = nn.Linear(hidden + 2 * hidden, hidden)  # V
+        self.vocabulary = nn.Linear(hidden, config.vocab_size)  # V'
+        self.post_init()
+
+    def set_rule(self, rule: Rule | str) -> None:
+        """Diminish the weights of the context vector by this rule from now on."""
+        self.decoder.rule = parse(rule)
+        self.config.rule = str(self.decoder.rule)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        extended_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        encoder_outputs: Encoded | None = None,
+        past_key_values: State | None = None,
+        use_cache: bool | None = None,
+        oov: Tensor | None = None,
+        return_dict: bool | None = None,
+    ) -> Seq2SeqLMOutput | tuple[Any, ...]:
+        """The loss of ``labels``, or else the logarithm of P(w) after each of ``decoder_input_ids``.
+
+        Args:
+            input_ids: (B, S), out-of-vocabulary words as unknown.
+            attention_mask: (B, S), 1 for words, then 0 for padding. None: no padding.
+            extended_ids: (B, S), the same words with numbers from V on for the out-of-vocabulary words of each row.
+            labels: (B, T) extended ids, -100 where there is no word. With labels, no logits: P(w) of all words for
+                all steps at once would fill the memory, and training needs that of the labels only.
+            decoder_input_ids: (B, T) extended ids, starting with the start word.
+            encoder_outputs: the encoded source, in place of ``input_ids``.
+            past_key_values: the state after the words before ``decoder_input_ids``.
+            use_cache: also return the state after them.
+            oov: not looked at; ``WordCodec`` keeps the words that it decodes with in the batch.
+            return_dict: False for a tuple.
+
+        Returns:
+            ``loss``, or ``logits`` (B, T, W), ``past_key_values`` and ``cross_attentions``: one (B, 1, T, S) of the
+            weights that made the context vectors.
+        """
+        encoded = self._encoded(input_ids, attention_mask, encoder_outputs)
+        extended_ids, mask = _check(extended_ids, attention_mask, encoded)
+        if labels is not None:
+            read = self._shifted(labels) if decoder_input_ids is None else decoder_input_ids
+            rows, _ = self._rows(read, encoded, mask, past_key_values)
+            output = Seq2SeqLMOutput(loss=self._loss(rows, labels, extended_ids, mask))
+        elif decoder_input_ids is None:
+            raise ValueError("there is nothing to read or to learn: pass decoder_input_ids or labels")
+        else:
+            rows, state = self._rows(decoder_input_ids, encoded, mask, past_key_values)
+            output = Seq2SeqLMOutput(
+                logits=self._distribution(rows, extended_ids).log(),
+                past_key_values=state if use_cache else None,
+                cross_attentions=(rows.weights.unsqueeze(1),),
+            )
+        return output.to_tuple() if return_dict is False else output
+
+    @torch.no_grad()
+    def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
+        """What was attended to while ``sequences`` (N, 1 + T) were written for the sources of ``batch``.
+
+        N may be a multiple of B: several sequences for each source, in its order. Rows after the end are zero.
+        """
+        times = sequences.shape[0] // batch["input_ids"].shape[0]
+        ids, mask = (batch[name].repeat_interleave(times, dim=0) for name in ("input_ids", "attention_mask"))
+        rows, _ = self._rows(sequences[:, :-1], self.encoder(ids, mask), mask.bool(), None)
+        ends = sequences[:, 1:] == self.config.eos_token_id
+        written = (ends.cumsum(1) - ends.long() < 1).unsqueeze(-1)  # the row that led to the end itself still counts
+        attention, weights = (x.where(written, 0).float().cpu()[None] for x in (rows.log_attention.exp(), rows.weights))
+        return Record(["attention"], sequences[:, 1:].cpu(), attention, weights)
+
+    def _encoded(self, input_ids: Tensor | None, mask: Tensor | None, encoded: Encoded | None) -> Encoded:
+        if encoded is not None:
+            return encoded
+        if input_ids is None:
+            raise ValueError("there is no source: pass input_ids or encoder_outputs")
+        read: Encoded = self.encoder(input_ids, mask)
+        return read
+
+    def _rows(self, ids: Tensor, encoded: Encoded, mask: Tensor, state: State | None) -> tuple[Rows, State]:
+        """The decoder over extended ids (B, T). A copied word reads as unknown."""
+        if ids.dim() != 2 or ids.shape[0] != mask.shape[0] or not ids.shape[1]:
+            raise ValueError(f"decoder_input_ids has shape {tuple(ids.shape)}: give (B, T) with B = {mask.shape[0]}")
+        known = ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id)
+        if state is None:
+            state = State.start(encoded.hidden, encoded.cell, encoded.last_hidden_state)
+        rows, state = self.decoder(self.encoder.embedding(known), encoded, mask, state)
+        return rows, state
+
+    def _shifted(self, labels: Tensor) -> Tensor:
+        """What is read while ``labels`` are to be written: the start, then all but the last of them."""
+        start = labels.new_full((labels.shape[0], 1), self.config.decoder_start_token_id)
+        return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)], 1)
+
+    def _switch(self, rows: Rows) -> Tensor:
+        """(B, T): the logit of p_gen."""
+        seen = torch.cat([rows.context, rows.cell, rows.hidden, rows.fed], dim=-1)
+        logit: Tensor = self.switch(seen)
+        return logit.squeeze(-1).to(rows.log_attention.dtype)
+
+    def _scores(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """(..., V): P_vocab before its softmax."""
+        scores: Tensor = self.vocabulary(self.merge(torch.cat([hidden, context], dim=-1)))
+        return scores
+
+    def _log_copy(self, rows: Rows) -> Tensor:
+        """(B, T, S): the logarithm of what the copy distribution points with."""
+        if self.config.copy == "plain":
+            return rows.log_attention
+        weights = rows.weights.clamp(min=torch.finfo(rows.weights.dtype).tiny)
+        return weights.log() - weights.sum(-1, keepdim=True).log()
+
+    def _distribution(self, rows: Rows, extended_ids: Tensor) -> Tensor:
+        """(B, T, W): P(w) of the whole extended vocabulary."""
+        chance = self._switch(rows).sigmoid().unsqueeze(-1)
+        scores = self._scores(rows.hidden, rows.context).to(chance.dtype)
+        width = max(scores.shape[-1], int(extended_ids.max()) + 1)
+        written = F.pad(chance * scores.softmax(-1), (0, width - scores.shape[-1]))
+        copied = (1 - chance) * self._log_copy(rows).exp()
+        return written.scatter_add(-1, extended_ids.unsqueeze(1).expand_as(copied), copied)
+
+    def _loss(self, rows: Rows, labels: Tensor, extended_ids: Tensor, mask: Tensor) -> Tensor:
+        """The mean over examples of the mean over their words, as See has it, of -log P and of the coverage loss."""
+        if labels.shape != rows.hidden.shape[:2]:
+            raise ValueError(
+                f"labels has shape {tuple(labels.shape)}, but {tuple(rows.hidden.shape[:2])} words are read"
+            )
+        real = labels != IGNORED
+        losses = torch.zeros_like(rows.log_attention[..., 0])
+        losses[real] = -self._log_likelihood(rows, labels, real, extended_ids.masked_fill(~mask, IGNORED))
+        if self.config.coverage:
+            losses = losses + self.config.coverage_loss * coverage_losses(rows.log_attention.exp()) * real
+        return (losses.sum(1) / real.sum(1).clamp(min=1)).mean()
+
+    def _log_likelihood(self, rows: Rows, labels: Tensor, real: Tensor, extended_ids: Tensor) -> Tensor:
+        """(N,): log P of the N real labels; in logarithms throughout, so that a small P keeps its gradient."""
+        source = real.nonzero()[:, 0]
+        targets = labels[real]
+        known = targets < self.config.vocab_size
+        scores = self._scores(rows.hidden[real], rows.context[real])
+        scores = scores.to(rows.log_attention.dtype)
+        written = scores.log_softmax(-1).gather(1, targets.where(known, 0).unsqueeze(1)).squeeze(1).where(known, _NEVER)
+        here = extended_ids[source] == targets.unsqueeze(1)  # (N, S)
+        copied = self._log_copy(rows)[real].where(here, _NEVER).logsumexp(-1)
+        switch = self._switch(rows)[real]
+        return torch.logaddexp(F.logsigmoid(switch) + written, F.logsigmoid(-switch) + copied)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.encoder.embedding
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False  # the first forward makes the state
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """As See's code starts: LSTMs uniform, embeddings and outputs nearly zero, the rest as TensorFlow does it."""
+        uniform, deviation = self.config.uniform_init, self.config.normal_init
+        if isinstance(module, nn.LSTM):
+            for name, weight in module.named_parameters():
+                init.uniform_(weight, -uniform, uniform)
+                if "ih" in name and not getattr(weight, "_is_hf_initialized", False):
+                    weight[:, -1] = _open(weight[:, -1])
+        elif module is self.decoder.gates:
+            init.uniform_(module.weight, -uniform, uniform)
+            init.copy_(module.bias, _open(module.bias))
+        elif module is self.decoder.score:  # TensorFlow takes a vector for its own fan in and fan out
+            bound = (3 / module.in_features) ** 0.5
+            init.uniform_(module.weight, -bound, bound)
+        elif module in (self.encoder.embedding, self.encoder.reduce_hidden, self.encoder.reduce_cell, self.vocabulary):
+            for weight in module.parameters():
+                init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+        elif isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+
+
+def _open(bias: Tensor) -> Tensor:
+    """The bias (4H,) of an LSTM's gates that starts by remembering: 1 for the forget gate, else 0."""
+    started = torch.zeros_like(bias)
+    started.chunk(4)[1].fill_(1)
+    return started
+
+
+def coverage_losses(attention: Tensor) -> Tensor:
+    """(B, T): sum_i min(a_i^t, c_i^t), where c is the sum of the attention (B, T, S) before t."""
+    before = F.pad(attention, (0, 0, 1, 0)).cumsum(1)[:, :-1]
+    return torch.minimum(attention, before).sum(-1)
+
+
+def _check(extended_ids: Tensor | None, mask: Tensor | None, encoded: Encoded) -> tuple[Tensor, Tensor]:
+    """Extended ids and the mask as bool, both (B, S) of this source."""
+    shape = encoded.last_hidden_state.shape[:2]
+    if extended_ids is None:
+        raise ValueError("extended_ids is missing: a pointer-generator copies by them; WordCodec makes them")
+    if mask is None:
+        mask = torch.ones_like(extended_ids)
+    if extended_ids.shape != shape or mask.shape != shape:
+        raise ValueError(
+            f"extended_ids {tuple(extended_ids.shape)} and attention_mask {tuple(mask.shape)} do not fit the source: "
+            f"both must be {tuple(shape)}"
+        )
+    return extended_ids, mask.bool()

@@ -1,0 +1,53 @@
+"""``State``: what the decoder carries from word to word, as a value that moves with the beams.
+
+``generate()`` keeps it under the name ``past_key_values``. It knows neither the rule nor the model's weights.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dwindle.attention.coverage import Coverage
+
+
+@dataclass
+class State:
+    """B rows (sources times beams), H hidden size, S source positions."""
+
+    hidden: Tensor
+    """(B, H): of the LSTM."""
+    cell: Tensor
+    """(B, H): of the LSTM."""
+    context: Tensor
+    """(B, 2H): the context vector of the last word, which the next one is fed with."""
+    coverage: Coverage
+    """(B, 1, S) each: the plain attention so far (one head), whatever the rule."""
+    energy: Tensor | None = None
+    """(B, S): the logarithm of the summed exponentials of the energies so far, for temporal attention only."""
+    words: int = 0
+    """How many words it has read."""
+
+    is_compileable = False  # asked for by generate()
+
+    @classmethod
+    def start(cls, hidden: Tensor, cell: Tensor, memory: Tensor) -> "State":
+        """Before the first word, from the LSTM's first state (B, H) and the encoder's states (B, S, 2H)."""
+        rows, positions, width = memory.shape
+        none = Coverage.none(memory.new_empty(rows, 1, 0, positions))
+        return cls(hidden, cell, memory.new_zeros(rows, width), none)
+
+    def reorder_cache(self, beams: Tensor) -> None:
+        """Row i continues what row ``beams[i]`` had."""
+        self.hidden, self.cell, self.context = (_rows(x, beams) for x in (self.hidden, self.cell, self.context))
+        self.coverage = self.coverage.reorder(beams)
+        if self.energy is not None:
+            self.energy = _rows(self.energy, beams)
+
+    def get_seq_length(self) -> int:
+        """How many words it has read, as ``generate()`` asks for it."""
+        return self.words
+
+
+def _rows(x: Tensor, beams: Tensor) -> Tensor:
+    return torch.index_select(x, 0, beams.to(x.device))

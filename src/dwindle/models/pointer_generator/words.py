@@ -1,0 +1,132 @@
+"""``WordCodec``: texts to the tensors of the pointer-generator, and back, copied words included.
+
+A text is words parted by spaces, in lower case. The sentences of a target are parted by a word of their own, which
+comes back as a newline; a source is read without. Words outside the vocabulary get numbers behind it, source by source.
+It knows neither corpora nor weights.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from dwindle.models.codec import IGNORED, Batch, Row
+from dwindle.models.vocabulary import END, PAD, SPECIAL, START, UNK, Vocabulary
+
+FILE = "words.json"
+SENTENCE = "<sentence>"
+_BREAK = len(SPECIAL)
+
+
+class WordCodec:
+    """For sources and targets of up to so many words; the end of a target is one of them."""
+
+    def __init__(self, vocabulary: Vocabulary, source_length: int = 400, target_length: int = 100) -> None:
+        if len(vocabulary) <= _BREAK or vocabulary.words[_BREAK] != SENTENCE:
+            raise ValueError(f"the first word of this vocabulary must be {SENTENCE}: make it with WordCodec.fitted")
+        for name, length in (("source_length", source_length), ("target_length", target_length)):
+            if length < 1:
+                raise ValueError(f"{name} is {length}: give 1 or more")
+        self.vocabulary = vocabulary
+        self.source_length, self.target_length = source_length, target_length
+        self.truncated = 0
+
+    @classmethod
+    def fitted(
+        cls,
+        pairs: Iterable[tuple[str, str]],
+        size: int | None = 50_000,
+        source_length: int = 400,
+        target_length: int = 100,
+    ) -> Self:
+        """A codec with the ``size`` most frequent words of these sources and targets, special ones included."""
+        texts = (text.lower() for pair in pairs for text in pair)
+        often = Vocabulary.counted(texts, None if size is None else size - 1).words[len(SPECIAL) :]
+        return cls(Vocabulary([SENTENCE, *(w for w in often if w != SENTENCE)]), source_length, target_length)
+
+    def encode(self, source: str, target: str | None = None) -> Row:
+        words = source.lower().split()
+        self.truncated += len(words) > self.source_length
+        words = words[: self.source_length]
+        if not words:
+            raise ValueError("a source has no words: leave such examples out")
+        ids = [self._id(word) for word in words]
+        oov = list(dict.fromkeys(word for word, id in zip(words, ids, strict=True) if id == UNK))
+        row: Row = {"input_ids": ids, "extended_ids": self._extended(words, oov), "oov": oov}
+        if target is not None:
+            sentences = (line.split() for line in target.lower().split("\n"))
+            ids = [id for sentence in sentences if sentence for id in [_BREAK, *self._extended(sentence, oov)]][1:]
+            row["labels"] = [*ids, END][: self.target_length]  # a target that is cut has no end, as in See's code
+        return row
+
+    def collate(self, rows: list[Row]) -> Batch:
+        batch = {
+            "input_ids": _padded([row["input_ids"] for row in rows], PAD),
+            "attention_mask": _padded([[1] * len(row["input_ids"]) for row in rows], 0),
+            "extended_ids": _padded([row["extended_ids"] for row in rows], PAD),
+            "oov": _as_bytes([row["oov"] for row in rows]),
+        }
+        if "labels" in rows[0]:
+            batch["labels"] = _padded([row["labels"] for row in rows], IGNORED)
+        return batch
+
+    def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
+        oov = _as_words(batch["oov"])
+        times = len(sequences) // max(len(oov), 1)
+        return [self._text(ids, oov[i // times]) for i, ids in enumerate(sequences.tolist())]
+
+    def source_tokens(self, source: str) -> list[str]:
+        return source.lower().split()[: self.source_length]
+
+    def save_pretrained(self, folder: Path) -> None:
+        self.vocabulary.save(Path(folder))
+        settings = {"source_length": self.source_length, "target_length": self.target_length}
+        (Path(folder) / FILE).write_text(json.dumps(settings), encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, folder: Path) -> Self:
+        file = Path(folder) / FILE
+        if not file.is_file():
+            raise ValueError(f"{folder} has no {FILE}: name the folder of a pointer-generator that this project saved")
+        return cls(Vocabulary.load(Path(folder)), **json.loads(file.read_text(encoding="utf-8")))
+
+    def _id(self, word: str) -> int:
+        """A text that has ``</s>`` written in it must not end there: special words are unknown ones."""
+        id = self.vocabulary.id(word)
+        return id if id > _BREAK else UNK
+
+    def _extended(self, words: list[str], oov: list[str]) -> list[int]:
+        """Ids, from the vocabulary's end on for the words of ``oov``; others that are not known stay so."""
+        numbers = {word: len(self.vocabulary) + i for i, word in enumerate(oov)}
+        ids = ((word, self._id(word)) for word in words)
+        return [numbers.get(word, UNK) if id == UNK else id for word, id in ids]
+
+    def _text(self, ids: list[int], oov: list[str]) -> str:
+        """Words up to the end; sentences without words are left out."""
+        if END in ids:
+            ids = ids[: ids.index(END)]
+        words = [*self.vocabulary.words, *oov]
+        text = " ".join("\n" if i == _BREAK else words[i] for i in ids if i not in (START, PAD))
+        return "\n".join(filter(None, (line.strip() for line in text.split("\n"))))
+
+
+def _padded(rows: list[list[int]], value: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
+
+
+def _as_bytes(words: list[list[str]]) -> Tensor:
+    """(B, K, L): K words of L bytes each, padded with zeros. A tensor goes wherever the batch goes."""
+    coded = [[list(word.encode()) for word in row] for row in words]
+    most = max(map(len, coded))
+    longest = max((len(word) for row in coded for word in row), default=0)
+    filled = [[word + [0] * (longest - len(word)) for word in row + [[]] * (most - len(row))] for row in coded]
+    return torch.tensor(filled, dtype=torch.uint8).reshape(len(words), most, longest)
+
+
+def _as_words(coded: Tensor) -> list[list[str]]:
+    rows: list[Any] = coded.tolist()
+    return [[bytes(word).rstrip(b"\0").decode() for word in row if any(word)] for row in rows]
