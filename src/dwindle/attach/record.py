@@ -63,23 +63,53 @@ def record(model: PreTrainedModel, layers: list[int] | None = None, heads: Heads
     Yields:
         A list that gets one ``Record`` for each pass.
     """
+    with _listening(model, layers, heads) as recorder:
+        generate, own = model.generate, model.__dict__.get("generate")
+        model.generate = recorder.generating(generate)
+        try:
+            yield recorder.records
+        finally:
+            del model.generate
+            if own is not None:
+                model.generate = own
+
+
+def replay(
+    model: PreTrainedModel,
+    inputs: dict[str, Any],
+    sequences: Tensor,
+    layers: list[int] | None = None,
+    heads: Heads = "mean",
+) -> Record:
+    """The record of outputs that exist: ``sequences`` (N, 1 + T) as ``generate(**inputs)`` gave them, any time before.
+
+    Args:
+        model, layers, heads: as in ``record``.
+        inputs: what ``generate`` was given; of it, the tensors that describe the source.
+        sequences: as many for each source as you like, those of one source next to each other.
+    """
+    with _listening(model, layers, heads) as recorder:
+        recorder.replay(sequences, inputs)
+    return recorder.records[-1]
+
+
+@contextmanager
+def _listening(model: PreTrainedModel, layers: list[int] | None, heads: Heads) -> Iterator[_Recorder]:
+    """A recorder that hears every pass of ``model`` inside the block."""
     handle: Handle | None = getattr(model, "_dwindle", None)
     borrowed = attach(model, Plain()) if handle is None else None
     handle = handle or borrowed
     assert handle is not None
-    recorder = _Recorder(model, _pick(handle, layers), heads)
-    generate, own = model.generate, model.__dict__.get("generate")
-    hook = model.register_forward_hook(recorder.bundle)
-    model.generate = recorder.generating(generate)
-    recorder.listen(True)
     try:
-        yield recorder.records
+        recorder = _Recorder(model, _pick(handle, layers), heads)
+        hook = model.register_forward_hook(recorder.bundle)
+        recorder.listen(True)
+        try:
+            yield recorder
+        finally:
+            recorder.listen(False)
+            hook.remove()
     finally:
-        recorder.listen(False)
-        hook.remove()
-        del model.generate
-        if own is not None:
-            model.generate = own
         if borrowed is not None:
             borrowed.detach()
 
@@ -140,15 +170,17 @@ class _Recorder:
             finally:
                 self.listen(True)
             sequences = output if isinstance(output, Tensor) else output.sequences
-            self._replay(sequences, kwargs if inputs is None else {self.model.main_input_name: inputs, **kwargs})
+            self.replay(sequences, kwargs if inputs is None else {self.model.main_input_name: inputs, **kwargs})
             return output
 
         return recorded
 
     @torch.no_grad()
-    def _replay(self, sequences: Tensor, given: dict[str, Any]) -> None:
+    def replay(self, sequences: Tensor, given: dict[str, Any]) -> None:
         """One pass over the source that was given and the tokens that came back."""
-        known = inspect.signature(type(self.model).forward).parameters
+        known = set(inspect.signature(type(self.model).forward).parameters) - {"labels"}
+        if self.model.config.is_encoder_decoder:  # a pair of models hands on what its encoder knows
+            known |= set(inspect.signature(type(self.model.get_encoder()).forward).parameters)
         source = {k: v for k, v in given.items() if k in known and isinstance(v, Tensor) and "decoder" not in k}
         times = sequences.shape[0] // next(iter(source.values())).shape[0]
         source = {k: v.repeat_interleave(times, dim=0) for k, v in source.items()}
