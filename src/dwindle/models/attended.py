@@ -1,0 +1,19 @@
+"""``attended``: what a model looked at while it wrote texts that exist already. For every kind of model."""
+
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from dwindle.attach.record import Record, replay
+from dwindle.models.build import is_own
+
+
+def attended(model: PreTrainedModel, batch: dict[str, Any], sequences: Tensor) -> Record:
+    """Plain attention and used weights (L, N, T, S) of generated ``sequences`` (N, 1 + T), from one forward pass.
+
+    A library model with a rule gives the layers that have it, averaged over heads; one without gives all.
+    ``batch`` is what ``generate`` was given. Rows after the end of a sequence are zero.
+    """
+    record: Record = model.attended(batch, sequences) if is_own(model) else replay(model, batch, sequences)
+    return record

@@ -1,0 +1,211 @@
+"""From settings to a model and its codec; into a folder, and back. Knows every kind of model, no corpus.
+
+A model begins with random weights and a vocabulary of the training texts, or with ``start``: a folder that ``save``
+has written, or a published checkpoint by its name on the hub or its folder. The rule goes in last.
+"""
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
+
+from dwindle.attach.find import cross_attention
+from dwindle.attach.handle import attach, detach
+from dwindle.attach.saved import from_pretrained
+from dwindle.attention.notation import rule as parse
+from dwindle.attention.rules import Plain
+from dwindle.models import presets
+from dwindle.models.bars import bars_on_terminals
+from dwindle.models.codec import Codec
+from dwindle.models.subword import FILE, NEWLINE, SubwordCodec, published, trained
+from dwindle.models.top_down import TopDown, TopDownConfig
+from dwindle.models.top_down_codec import RegionCodec
+
+Kind = Literal["pointer-generator", "transformer", "bertsum", "bart", "top-down", "lead-3"]
+Texts = Callable[[], Iterable[tuple[Any, str]]]
+"""The training pairs, source and target, from the first on every time it is called."""
+
+_TYPES = {
+    "transformer": ["marian"],
+    "bertsum": ["encoder-decoder", "bert"],
+    "bart": ["bart"],
+    "top-down": [TopDownConfig.model_type],
+}
+"""The model types that each kind starts from."""
+_OWN: dict[str, tuple[Any, Any]] = {TopDownConfig.model_type: (TopDown, RegionCodec)}
+"""Our own models and their codecs, by model type."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The model part of a recipe."""
+
+    kind: Kind
+    """Which family."""
+    start: str | None = None
+    """Where weights and vocabulary come from: a saved model's folder, a name on the hub; none for new ones."""
+    size: str = "base"
+    """The size of a new model: tiny, small, base or big, as its kind has them."""
+    vocabulary: int = 32000
+    """The most tokens or words that a new vocabulary has."""
+    dropout: float | None = None
+    """The dropout of a new model. None: its size's own."""
+    source_length: int = 512
+    """The longest source in tokens, the rest is cut; for top-down the most regions."""
+    target_length: int = 128
+    """The longest target of training in tokens, the rest is cut."""
+    coverage: bool = False
+    """Pointer-generator: See's coverage vector. A start without it gets it with new weights."""
+    rule: str = "plain"
+    """The rule, in notation."""
+    layers: int | None = None
+    """How many of the last cross-attention layers have the rule. None: as in the paper, 7 in BART and else 1."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind={self.kind!r} is unknown: pass one of {', '.join(get_args(Kind))}")
+        if min(self.source_length, self.target_length) < 2:
+            raise ValueError(f"lengths of {self.source_length} and {self.target_length} tokens: pass 2 or more each")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout}: pass a number from 0 on and below 1")
+        if self.coverage and self.kind != "pointer-generator":
+            raise ValueError(f"coverage belongs to the pointer-generator, and this is a {self.kind}: leave it out")
+        parse(self.rule)
+
+
+def build(settings: ModelSettings, texts: Texts, seed: int) -> tuple[PreTrainedModel, Codec]:
+    """The model that ``settings`` describe, and its codec. ``seed`` draws what is new in it."""
+    if settings.kind == "lead-3":
+        raise ValueError("lead-3 copies the first sentences of its source: it has no model to build")
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model, codec = _new(settings, texts) if settings.start is None else _started(settings, settings.start)
+    with warnings.catch_warnings():
+        # A recipe that puts a rule on a checkpoint without one means to train it.
+        warnings.filterwarnings("ignore", message=".* was not trained with")
+        put_rule(model, settings.rule, settings.layers)
+    return model, codec
+
+
+def put_rule(model: PreTrainedModel, rule: str, layers: int | None) -> None:
+    """Make ``rule`` the only rule of ``model``; a plain one leaves none. ``layers`` as in ``ModelSettings``."""
+    if is_own(model):
+        model.set_rule(rule)
+    elif not isinstance(parse(rule), Plain):
+        if layers is None and model.config.model_type in presets.PAPER_LAYERS:
+            layers = min(presets.PAPER_LAYERS[model.config.model_type], len(cross_attention(model)))
+        attach(model, rule, layers)
+    elif hasattr(model, "_dwindle"):
+        detach(model)
+
+
+def is_own(model: PreTrainedModel) -> bool:
+    """Whether ``model`` is one of this project's: its rule and its loss are built in."""
+    return model.config.model_type in _OWN
+
+
+def save(model: PreTrainedModel, codec: Codec, folder: str | Path) -> None:
+    """Write model, rule and codec, all or nothing: a folder of that name is replaced when the new one is whole."""
+    folder = Path(folder)
+    new, old = (folder.with_name(f".{folder.name}.{state}") for state in ("writing", "old"))
+    for left in (new, old):  # by one that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        with bars_on_terminals():
+            model.save_pretrained(new)
+        codec.save_pretrained(new)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def load(folder: str | Path) -> tuple[PreTrainedModel, Codec]:
+    """What ``save`` has written, with its rule."""
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"{folder} is no saved model: it has no config.json")
+    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    if kind in _OWN:
+        model_class, codec_class = _OWN[kind]
+        with bars_on_terminals():
+            return model_class.from_pretrained(folder), codec_class.from_pretrained(folder)
+    if not (folder / FILE).is_file():
+        raise ValueError(f"{folder} has no {FILE}: it is no model of a run, though it may be the start of one")
+    with bars_on_terminals():
+        return from_pretrained(folder), SubwordCodec.from_pretrained(folder)
+
+
+def _new(settings: ModelSettings, texts: Texts) -> tuple[PreTrainedModel, Codec]:
+    """Random weights, and a vocabulary of the training texts."""
+    numbers = presets.shape(settings.kind, settings.size, settings.dropout)
+    if settings.kind == "top-down":
+        codec = RegionCodec.fitted(texts(), settings.vocabulary, settings.source_length, settings.target_length)
+        sizes = {"vocab_size": len(codec.vocabulary), "feature_size": codec.width, "max_regions": codec.max_regions}
+        return TopDown(TopDownConfig(**sizes, **numbers)), codec
+    sentences = settings.kind == "bertsum"
+    tokenizer = trained((text for pair in texts() for text in pair), settings.vocabulary, settings.kind)
+    length = max(settings.source_length, settings.target_length)
+    if sentences:
+        model = presets.bertsum(numbers, tokenizer, length, presets.BERT[settings.size])
+    else:
+        make = presets.bart if settings.kind == "bart" else presets.transformer
+        model = make(numbers, tokenizer, length)
+    return model, SubwordCodec(tokenizer, settings.source_length, settings.target_length, NEWLINE, sentences)
+
+
+def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Codec]:
+    """Weights and vocabulary of ``start``, at the lengths of ``settings``."""
+    kind = _type_of(start)
+    if kind not in _TYPES[settings.kind]:
+        raise ValueError(
+            f"{start} is a model of type {kind}, and a {settings.kind} starts from one of type "
+            f"{' or '.join(_TYPES[settings.kind])}: name another start or another kind"
+        )
+    if kind in _OWN or (Path(start) / FILE).is_file():
+        model, codec = load(start)
+    else:
+        with bars_on_terminals():
+            model, codec = _published(settings, start, kind)
+    if isinstance(codec, SubwordCodec):
+        codec.source_length, codec.target_length = settings.source_length, settings.target_length
+        presets.lengthen(model, max(settings.source_length, settings.target_length))
+    return model, codec
+
+
+def _type_of(start: str) -> str:
+    try:
+        return str(AutoConfig.from_pretrained(start).model_type)
+    except (OSError, ValueError) as error:
+        if (file := Path(start) / "config.json").is_file():  # a type that the library does not know
+            return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"{start} is no folder of a model, and as a name on the hub it is not to be had: {why}"
+        ) from None
+
+
+def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrainedModel, SubwordCodec]:
+    """A checkpoint of the library: a whole model, or the BERT of a BertSum."""
+    sentences = settings.kind == "bertsum"
+    tokenizer, separator = published(start, sentences)
+    if kind == "bert":
+        encoder = AutoModel.from_pretrained(start)
+        encoder.resize_token_embeddings(len(tokenizer))
+        numbers = presets.shape("bertsum", settings.size, settings.dropout)
+        model = presets.bertsum(numbers, tokenizer, settings.target_length, encoder)
+    else:
+        model = from_pretrained(start, AutoModelForSeq2SeqLM)
+        if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+            model.resize_token_embeddings(len(tokenizer))
+    return model, SubwordCodec(tokenizer, settings.source_length, settings.target_length, separator, sentences)

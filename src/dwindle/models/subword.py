@@ -1,0 +1,159 @@
+"""``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`. And how new ones are trained.
+
+Sentences are encoded one by one and parted by a separator token, which comes back as a newline. Where the vocabulary
+has the newline itself it is that one; where it has not, as BERT's, another is chosen or added. The codec knows no
+corpora and no weights.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from dwindle.models.codec import Batch, Row
+
+FILE = "codec.json"
+NEWLINE = "Ċ"
+"""How byte-level vocabularies write the newline."""
+SENTENCE = "<sentence>"
+"""The separator that is added to a vocabulary without one."""
+SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<cls>", "sep_token": "<sep>"}
+"""The special tokens of a new vocabulary, in the order of their ids."""
+TEMPLATES = {"transformer": "$A </s>", "bart": "<s> $A </s>", "bertsum": "<cls> $A <sep>"}
+"""Where each kind of model wants them in a source; but for BertSum, in a target too."""
+PRESUMM = {"bos_token": "[unused0]", "eos_token": "[unused1]", "separator": "[unused2]"}
+"""What PreSumm writes targets with: tokens that BERT's vocabulary has and its pre-training did not use."""
+
+
+@dataclass
+class SubwordCodec:
+    """Sentences to subwords and back, sources and targets in one vocabulary."""
+
+    tokenizer: PreTrainedTokenizerBase
+    source_length: int
+    """The longest source in tokens, special ones included."""
+    target_length: int
+    """The longest target in tokens. One that is cut loses its end token: the model must not learn to stop there."""
+    separator: str = NEWLINE
+    """The token between two sentences."""
+    sentences: bool = False
+    """As BertSum reads: every source sentence between special tokens of its own, in segments 0, 1, 0, 1, ..., and the
+    target ends with another token than the source."""
+    truncated: int = field(default=0, compare=False)
+
+    def encode(self, source: str, target: str | None = None) -> Row:
+        ids, segments = self._source(self._lines(text=source))
+        if len(ids) > self.source_length:
+            self.truncated += 1
+            ids = [*ids[: self.source_length - 1], ids[-1]]
+        row: Row = {"input_ids": ids}
+        if self.sentences:
+            row["token_type_ids"] = segments[: self.source_length]
+        if target is not None:
+            row["labels"] = self._target(self._lines(text_target=target))[: self.target_length]
+        return row
+
+    def collate(self, rows: list[Row]) -> Batch:
+        padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": -100}
+        batch: Batch = {
+            name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=padding[name])
+            for name in rows[0]
+        }
+        real = [torch.ones(len(row["input_ids"]), dtype=torch.long) for row in rows]
+        return {**batch, "attention_mask": pad_sequence(real, batch_first=True)}
+
+    def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
+        return [self._text(ids) for ids in sequences.tolist()]
+
+    def source_tokens(self, source: str) -> list[str]:
+        return [self.tokenizer.decode([i]) for i in self.encode(source)["input_ids"]]
+
+    def save_pretrained(self, folder: Path) -> None:
+        self.tokenizer.save_pretrained(folder)
+        settings = {n: getattr(self, n) for n in ("source_length", "target_length", "separator", "sentences")}
+        (Path(folder) / FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, folder: Path) -> Self:
+        settings = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
+        return cls(AutoTokenizer.from_pretrained(folder), **settings)
+
+    def _lines(self, **text: str) -> list[list[int]]:
+        """The ids of each sentence of the ``text`` or ``text_target``."""
+        lines = {k: [line for line in v.split("\n") if line.strip()] or [""] for k, v in text.items()}
+        found: list[list[int]] = self.tokenizer(**lines, add_special_tokens=False, verbose=False)["input_ids"]
+        return found
+
+    def _source(self, lines: list[list[int]]) -> tuple[list[int], list[int]]:
+        """The ids of the source, and the segment of each."""
+        start, end = self._ends()
+        if not self.sentences:
+            lines = [self._joined(lines)]
+        wrapped = [[*start, *line, *end] for line in lines]
+        return [i for line in wrapped for i in line], [n % 2 for n, line in enumerate(wrapped) for _ in line]
+
+    def _target(self, lines: list[list[int]]) -> list[int]:
+        start, end = ([], [self.tokenizer.eos_token_id]) if self.sentences else self._ends()
+        return [*start, *self._joined(lines), *end]
+
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """The special tokens that the tokenizer puts before and after a text."""
+        both: list[int] = self.tokenizer("")["input_ids"]
+        return both[:-1], both[-1:]
+
+    def _joined(self, lines: list[list[int]]) -> list[int]:
+        separator = self.tokenizer.convert_tokens_to_ids(self.separator)
+        return [i for n, line in enumerate(lines) for i in ([separator, *line] if n else line)]
+
+    def _text(self, ids: list[int]) -> str:
+        lines: list[list[int]] = [[]]
+        separator = self.tokenizer.convert_tokens_to_ids(self.separator)
+        for i in ids:
+            if i == separator:
+                lines.append([])
+            else:
+                lines[-1].append(i)
+        options: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        texts = (self.tokenizer.decode(line, **options).strip() for line in lines)
+        return "\n".join(text for text in texts if text)
+
+
+def trained(texts: Iterable[str], size: int, kind: str) -> PreTrainedTokenizerBase:
+    """A byte-level BPE vocabulary of ``size`` tokens (fewer where the texts have no more pairs to join).
+
+    The ``kind`` of model says where special tokens go. Bytes leave no word unknown, and keep the newline.
+    """
+    if size < (least := len(SPECIAL) + 256):
+        raise ValueError(f"vocabulary={size}, but bytes and special tokens alone are {least}: pass more")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet, special = pre_tokenizers.ByteLevel.alphabet(), list(SPECIAL.values())
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator((line for text in texts for line in text.split("\n")), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=TEMPLATES[kind], special_tokens=[(token, tokenizer.token_to_id(token)) for token in special]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL)
+
+
+def published(name: str, sentences: bool) -> tuple[PreTrainedTokenizerBase, str]:
+    """The tokenizer of a published model, and the token that parts sentences in it."""
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    known = tokenizer.get_vocab()
+    if sentences and PRESUMM.values() <= known.keys():
+        tokenizer.add_special_tokens({k: v for k, v in PRESUMM.items() if k != "separator"})
+        return tokenizer, PRESUMM["separator"]
+    if NEWLINE in known:
+        return tokenizer, NEWLINE
+    tokenizer.add_special_tokens({"additional_special_tokens": [SENTENCE]})
+    return tokenizer, SENTENCE
