@@ -1,12 +1,15 @@
-"""One example of a corpus: what every reader gives, whatever its files look like."""
+"""One example of a corpus, and the names of its splits: what every reader gives, whatever its files look like."""
 
 from __future__ import annotations  # only image corpora need numpy
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from dwindle.data.regions import Regions
+
+Split = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)

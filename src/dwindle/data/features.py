@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dwindle.data.example import Example
+from dwindle.data.example import Example, Split
 from dwindle.data.files import folder, split_file
 from dwindle.data.regions import Store
-from dwindle.data.settings import DataSettings, Split
+from dwindle.data.settings import DataSettings
 
 _ADVICE = "give the folder of features/, train.json, dev.json and test.json"
 _TOKENS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")

@@ -13,11 +13,11 @@ import zlib
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TypeVar, overload
+from typing import IO, overload
 
-from dwindle.data.settings import DataSettings, Split
+from dwindle.data.example import Split
+from dwindle.data.settings import DataSettings
 
-T = TypeVar("T")
 _STRIDE = 16
 _BLOCK = 1 << 20
 DEV = ("dev", "val", "valid", "validation")
@@ -89,25 +89,6 @@ def _opened(path: Path) -> IO[bytes]:
         raise ValueError(f"{path} is a broken gz file ({error}): get it again") from None
     plain.seek(0)
     return plain
-
-
-class Lazy(Sequence[T]):
-    """``make(place)`` for each of ``places``, made when it is asked for."""
-
-    def __init__(self, make: Callable[[int], T], places: Sequence[int]) -> None:
-        self._make, self._places = make, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        if isinstance(index, slice):
-            return Lazy(self._make, self._places[index])
-        return self._make(self._places[index])
 
 
 def folder(settings: DataSettings, advice: str) -> Path:

@@ -9,10 +9,10 @@ image that stands twice in the texts has two references.
 from collections.abc import Sequence
 from typing import Any
 
-from dwindle.data.example import Example
+from dwindle.data.example import Example, Split
 from dwindle.data.features import examples, parsed
 from dwindle.data.files import folder
-from dwindle.data.settings import DataSettings, Split
+from dwindle.data.settings import DataSettings
 
 _ADVICE = "give the folder of paragraphs_v1.json, its three split files and features/"
 _FILES = {"train": "train_split.json", "dev": "val_split.json", "test": "test_split.json"}

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dwindle.data.example import Example
-from dwindle.data.files import Lazy, Lines, folder, kept, split_file
-from dwindle.data.settings import DataSettings, Split
+from dwindle.data.example import Example, Split
+from dwindle.data.files import Lines, folder, kept, split_file
+from dwindle.data.lazy import Lazy
+from dwindle.data.settings import DataSettings
 from dwindle.data.tokenise import Preparation, preparation
 
 ENDINGS = ("jsonl", "json")

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from dwindle.data.example import Example
-from dwindle.data.files import Lazy, Lines, folder, kept, split_file
-from dwindle.data.settings import DataSettings, Split
+from dwindle.data.example import Example, Split
+from dwindle.data.files import Lines, folder, kept, split_file
+from dwindle.data.lazy import Lazy
+from dwindle.data.settings import DataSettings
 from dwindle.data.tokenise import Preparation, preparation
 
 _ADVICE = "give the folder of files such as train.en and train.de, and source=en target=de"

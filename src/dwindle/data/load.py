@@ -1,14 +1,16 @@
 """The one door of the room: `load(settings, split)` gives the examples of any corpus.
 
-A corpus is one module with ``read(settings, split) -> Sequence[Example]``; its name is a line in `CORPORA`.
+A corpus is one module with ``read(settings, split) -> Sequence[Example]``; its name is a line in `CORPORA`. A
+world has ``examples(split, count, seed, knobs)`` instead, and its knobs are a field of `DataSettings`.
 """
 
 import difflib
 from collections.abc import Callable, Sequence
 
 from dwindle.data import features, image_paragraphs, jsonl, lines
-from dwindle.data.example import Example
-from dwindle.data.settings import SPLITS, DataSettings, Size, Split
+from dwindle.data.example import SPLITS, Example, Split
+from dwindle.data.settings import DataSettings, Size
+from dwindle.data.worlds import newsroom, phrasebook
 
 __all__ = ["CORPORA", "SPLITS", "DataSettings", "Example", "Size", "Split", "load"]
 
@@ -17,6 +19,8 @@ CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
     "lines": lines.read,
     "image-paragraphs": image_paragraphs.read,
     "features": features.read,
+    "newsroom": lambda s, split: newsroom.examples(split, s.size.of(split), s.seed, s.newsroom),
+    "phrasebook": lambda s, split: phrasebook.examples(split, s.size.of(split), s.seed, s.phrasebook),
 }
 
 

@@ -1,10 +1,10 @@
 """The data part of a recipe. Knows the names of the options, not what a corpus makes of them."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-Split = Literal["train", "dev", "test"]
-SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+from dwindle.data.example import SPLITS, Split
+from dwindle.data.worlds.newsroom import Newsroom
+from dwindle.data.worlds.phrasebook import Phrasebook
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,7 @@ class DataSettings:
     """Normalise punctuation and tokenise sources and references as Moses does."""
     lowercase: bool = False
     """Lower-case sources and references."""
+    newsroom: Newsroom = field(default_factory=Newsroom)
+    """Knobs of the made world of that name."""
+    phrasebook: Phrasebook = field(default_factory=Phrasebook)
+    """Knobs of the made world of that name."""

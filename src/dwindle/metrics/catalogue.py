@@ -15,6 +15,7 @@ from dwindle.metrics import (
     novelty,
     repetition,
     rouge,
+    world,
 )
 from dwindle.metrics.score import Metric
 
@@ -41,6 +42,7 @@ FAMILIES = {
     "entropy": Family(
         entropy.metrics, ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even")
     ),
+    "world": Family(world.metrics, world.NAMES),
 }
 _OWNERS = {member: name for name, family in FAMILIES.items() for member in family.members}
 

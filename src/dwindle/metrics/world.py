@@ -1,0 +1,44 @@
+"""What an output leaves out, says again and makes up, counted where it is known: for items of the made worlds,
+whose ``gold`` says what there was to say. All are percentages over all items.
+
+``omission``: of the facts to say, those not said. Of the statements made: ``redundancy`` those made before,
+``invention`` those that nothing in the source licenses, ``straying`` those that are true but should have been left
+out.
+"""
+
+from dataclasses import dataclass
+
+from dwindle import __version__
+from dwindle.data.worlds.count import WORLDS, count
+from dwindle.metrics.outputs import Item
+from dwindle.metrics.score import Metric, percent
+
+NAMES = ("omission", "redundancy", "invention", "straying")
+
+
+@dataclass(frozen=True)
+class World:
+    """Facts omitted, repeated, invented and strayed, then facts and statements."""
+
+    needs: frozenset[str] = frozenset()
+
+    def row(self, item: Item) -> list[float]:
+        if item.extra.get("gold") is None:
+            raise ValueError(
+                f"item {item.id!r} has no gold, so what it leaves out is not known: "
+                f"leave {', '.join(NAMES)} out, they are for the made worlds"
+            )
+        try:
+            counts = count(item.extra["gold"], item.hypothesis)
+        except ValueError as error:
+            raise ValueError(f"item {item.id!r}: {error}") from None
+        return [counts.omitted, counts.repeated, counts.invented, counts.strayed, counts.facts, counts.stated]
+
+
+def metrics(option: str = "") -> list[Metric]:
+    """The four percentages. There is no option."""
+    if option:
+        raise ValueError(f"{', '.join(NAMES)} have no option {option!r}: leave it out")
+    worlds = ",".join(f"{name}.{version}" for name, (version, _) in WORLDS.items())
+    details = f"avg:micro|worlds:{worlds}|version:{__version__}"
+    return [Metric(name, World(), (i, 5 if i else 4), percent, details) for i, name in enumerate(NAMES)]
