@@ -31,8 +31,8 @@ def score(
 ) -> None:
     """Score outputs: one JSON object a line with id, source, reference (or references), hypothesis.
 
-    Metrics: rouge, bleu, cider, cider-d, mover, repetition, novelty, copied, layout, length, entropy, or one
-    of a family, such as rouge1. Options follow a colon: rouge:recall, rouge:rouge-score,
+    Metrics: rouge, bleu, cider, cider-d, mover, repetition, novelty, copied, layout, length, entropy, world,
+    or one of a family, such as rouge1 or omission. Options follow a colon: rouge:recall, rouge:rouge-score,
     bleu:moses-de+compound, cider:words, mover:ENCODER, repetition:micro, length:ratio, entropy:FILE.npz.
     """
     scoring.need_metrics()

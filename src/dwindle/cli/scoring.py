@@ -20,7 +20,7 @@ Metrics = Annotated[
         "--metrics",
         "-m",
         help="Names with commas between, options after a colon: rouge,rouge:recall,bleu:moses-de. "
-        "Default: what the files allow of rouge, repetition, novelty, layout, length.",
+        "Default: what the files allow of rouge, repetition, novelty, layout, length, world.",
     ),
 ]
 Hypotheses = Annotated[list[Path] | None, typer.Option("--hyp", help="Line-aligned outputs; once a system.")]
@@ -71,6 +71,8 @@ def chosen(names: str | None, system: "Outputs") -> "list[Metric]":
         have |= {"rouge"}
     if all(item.source is not None for item in system.items):
         have |= {"novelty", "layout"}
+    if all(item.extra.get("gold") is not None for item in system.items):
+        have |= {"world"}
     return catalogue.find([name for name in catalogue.FAMILIES if name in have])
 
 
