@@ -47,7 +47,7 @@ def compare(
     first = significance.intervals(base, wanted, resamples, seed)
     compared = significance.compare(base, others, wanted, resamples, seed)
     if as_json:
-        _echo(base, [scoring.record(score) for score in first])
+        _echo(base, [score.record for score in first])
         for other, row in zip(others, compared, strict=True):
             _echo(other, [_record(comparison) for comparison in row])
     else:
@@ -67,7 +67,7 @@ _KEYS = (
 
 def _record(comparison: "Comparison") -> dict[str, Any]:
     more = {"difference_low": comparison.low, "difference_high": comparison.high}
-    return scoring.record(comparison.score) | {key: getattr(comparison, key) for key in _KEYS} | more
+    return comparison.score.record | {key: getattr(comparison, key) for key in _KEYS} | more
 
 
 def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:

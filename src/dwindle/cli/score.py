@@ -49,7 +49,7 @@ def score(
         scored.append((system.name, len(system), scores))
     if as_json:
         for name, items, scores in scored:
-            record = {"file": name, "items": items, "scores": [scoring.record(s) for s in scores]}
+            record = {"file": name, "items": items, "scores": [s.record for s in scores]}
             typer.echo(json.dumps(record, allow_nan=False))
     else:
         _print(scored)

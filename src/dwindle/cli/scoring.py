@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from dwindle.metrics.outputs import Outputs
-    from dwindle.metrics.score import Metric, Score, Statistics
+    from dwindle.metrics.score import Metric, Statistics
 
 Metrics = Annotated[
     str | None,
@@ -86,11 +86,6 @@ def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> 
     for note in _notes(system, metrics):
         typer.echo(f"dwindle: {note}", err=True)
     return statistics
-
-
-def record(score: "Score") -> dict[str, str | float | None]:
-    """A score as JSON shows it."""
-    return {key: getattr(score, key) for key in ("metric", "value", "low", "high", "signature")}
 
 
 def console() -> Console:

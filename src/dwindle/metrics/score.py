@@ -36,6 +36,11 @@ class Score:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def record(self) -> dict[str, str | float | None]:
+        """As JSON shows it."""
+        return {key: getattr(self, key) for key in ("metric", "value", "low", "high", "signature")}
+
 
 class Reduction(Protocol):
     """Item -> row of K statistics. Equal reductions are computed once, however many metrics share them."""

@@ -6,7 +6,7 @@ seeds; for BLEU, the score of all seeds' outputs together). Two things could hav
 
 - the items: a paired bootstrap over them, as everywhere in this room;
 - the seeds: the differences of the S pairs of seeds have a mean whose standard error is sd / sqrt(S), and a mean of S
-  numbers strays from the truth like a t variable with S - 1 degrees of freedom (three seeds tell little, and t says so).
+  numbers strays from the truth like a t variable with S - 1 degrees of freedom.
 
 A resample adds both. Its middle 95 % is the interval, and how often it strays as far as the difference is the p-value.
 One seed has no second part: then the result is about those very models, not about the way of training them. Reads no
