@@ -14,6 +14,7 @@ from dwindle.cli import (
     demo,
     families,
     inspect,
+    report,
     rules,
     score,
     study,
@@ -35,6 +36,7 @@ app.command("inspect")(inspect.inspect)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
+app.command("report")(report.report)
 bench = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
 bench.command("attention")(bench_attention.attention)
 bench.command("model")(bench_model.model)

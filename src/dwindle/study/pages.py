@@ -26,7 +26,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from dwindle.study import export, highlight, questions, tally
+from dwindle.analysis import highlight
+from dwindle.study import export, questions, tally
 from dwindle.study.database import Trouble
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, read_form, visible
 from dwindle.study.security import Guard, Limiter, proof, proves

@@ -5,8 +5,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwindle.study import highlight
-from dwindle.study.highlight import Piece
+from dwindle.analysis import highlight
+from dwindle.analysis.highlight import Piece
 
 TEXT = st.text(st.sampled_from("ab .\n!<"), max_size=60)
 

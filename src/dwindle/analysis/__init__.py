@@ -1,0 +1,1 @@
+"""What outputs and coverage say about systems: reads run folders and files, never loads a model."""

@@ -1,0 +1,196 @@
+"""What is shown: run folders, arenas and plain ``outputs.jsonl`` files, read into arms on test sets.
+
+An *arm* is one system; it has a run for every seed (a plain file is an arm of one run). Arms that answer the same items
+stand on the same *test set*, and only those are ever compared; the first is the base. What is not there yet is
+remembered as a sentence, and the rest is read. Knows nothing of metrics and of pages.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dwindle.metrics import outputs
+from dwindle.metrics.outputs import Outputs
+
+
+@dataclass(frozen=True)
+class Run:
+    """One ``outputs.jsonl`` and, if it is in a run folder, what lies beside it."""
+
+    path: Path
+    outputs: Outputs
+    recipe: dict[str, Any] = field(default_factory=dict)
+    """The recipe as parsed YAML; empty for a plain file."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """``run.json``: versions, seed, stages."""
+    scores: tuple[dict[str, Any], ...] = ()
+    """``scores.json``: what was scored when the run was made."""
+
+    def file(self, name: str) -> Path | None:
+        """A file of the run folder, if it is there."""
+        file = self.path / name
+        return file if self.path.is_dir() and file.is_file() else None
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One system and its runs, one a seed."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        return self.runs[0].recipe
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Arms that answer the same items. The first is the base of every difference."""
+
+    __test__ = False  # no test, whatever pytest thinks of its name
+
+    arms: tuple[Arm, ...]
+    differences: tuple[dict[str, Any], ...] = ()
+    """What an arena has tested over seeds (``arena.json``)."""
+
+    @property
+    def items(self) -> tuple[outputs.Item, ...]:
+        return self.arms[0].runs[0].outputs.items
+
+    @property
+    def name(self) -> str:
+        data = self.arms[0].recipe.get("data", {})
+        return str(data.get("corpus", "")) or self.arms[0].name
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Everything a report is about, and what of it is missing, as sentences."""
+
+    tests: tuple[TestSet, ...]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass
+class _Found:
+    """An arm while it is being read."""
+
+    place: Path
+    name: str
+    runs: list[Run]
+    differences: tuple[dict[str, Any], ...] = ()
+
+
+def read(paths: Sequence[str | Path]) -> Shown:
+    """Read every run folder, arena folder and ``outputs.jsonl`` in ``paths``."""
+    if not paths:
+        raise ValueError("nothing was named: give run folders, arena folders or outputs.jsonl files")
+    missing: list[str] = []
+    found: list[_Found] = []
+    for path in map(Path, paths):
+        if (path / "arena.json").is_file():
+            found += _arena(path, missing)
+        else:
+            found += [_Found(_place(path), _place(path).name, [run]) for run in _run(path, missing)]
+    found = [arm for arm in found if arm.runs]
+    if not found:
+        raise ValueError("; ".join(missing))
+    _tell_apart(found)
+    return Shown(tuple(_tests(found)), tuple(missing))
+
+
+def _arena(folder: Path, missing: list[str]) -> list[_Found]:
+    """The arms of an arena, its base first."""
+    arena = _json(folder / "arena.json")
+    try:
+        names = [arena["base"], *(arm for arm in arena["arms"] if arm != arena["base"])]
+        seeds, differences = arena["seeds"], tuple(arena["differences"])
+    except KeyError as error:
+        raise ValueError(f"{folder / 'arena.json'} has no {error}: was it written by 'dwindle arena'?") from None
+    return [
+        _Found(
+            (folder / name).resolve(),
+            name,
+            [run for seed in seeds for run in _run(folder / name / f"seed-{seed}", missing)],
+            differences,
+        )
+        for name in names
+    ]
+
+
+def _run(path: Path, missing: list[str]) -> list[Run]:
+    """The run at ``path``, or none and a sentence about what it lacks."""
+    if path.is_file():
+        return [Run(path, outputs.read(path))]
+    if not path.exists():
+        raise ValueError(f"{path} is not there: name a run folder, an arena folder or an outputs.jsonl")
+    if not (path / "outputs.jsonl").is_file():
+        missing.append(f"{path} has no outputs.jsonl: the run is not finished, or this is no run folder")
+        return []
+    facts = _json(path / "run.json") if (path / "run.json").is_file() else {}
+    scores = _json(path / "scores.json").get("scores", []) if (path / "scores.json").is_file() else []
+    return [Run(path, outputs.read(path / "outputs.jsonl"), _recipe(path), facts, tuple(scores))]
+
+
+def _recipe(folder: Path) -> dict[str, Any]:
+    file = folder / "recipe.yaml"
+    if not file.is_file():
+        return {}
+    import yaml  # comes with every install that can make a run folder
+
+    try:
+        recipe = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file} is not YAML ({type(error).__name__}): write it again from its recipe") from None
+    return recipe if isinstance(recipe, dict) else {}
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file} is not JSON ({error.msg}): make it again") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} holds no JSON object: make it again")
+    return content
+
+
+def _place(path: Path) -> Path:
+    """What a path is named after: of ``outputs.jsonl`` its folder, of another file the file without its ending."""
+    path = path.resolve()
+    return path.parent if path.name == "outputs.jsonl" else path.with_suffix("") if path.is_file() else path
+
+
+def _tell_apart(found: list[_Found]) -> None:
+    """Arms get the last part of their place as their name; those of the same name, as many parts as tell them apart."""
+    for depth in range(1, max(len(arm.place.parts) for arm in found) + 1):
+        counts = Counter(arm.name for arm in found)
+        for arm in found:
+            if counts[arm.name] > 1:
+                arm.name = "/".join(arm.place.parts[-depth:])
+    for name, count in Counter(arm.name for arm in found).items():
+        if count > 1:
+            raise ValueError(f"{name} was named {count} times: name every system once")
+
+
+def _tests(found: Iterable[_Found]) -> list[TestSet]:
+    """Arms by the items they answer, in the order in which they came."""
+    arms: dict[str, list[_Found]] = {}
+    for arm in found:
+        for run in arm.runs[1:]:
+            outputs.same_items(arm.runs[0].outputs, run.outputs)
+        arms.setdefault(_fingerprint(arm.runs[0].outputs), []).append(arm)
+    return [TestSet(tuple(Arm(a.name, tuple(a.runs)) for a in group), group[0].differences) for group in arms.values()]
+
+
+def _fingerprint(system: Outputs) -> str:
+    """Equal for systems with the same ids, references and sources."""
+    digest = hashlib.sha256()
+    for item in system.items:
+        digest.update(repr((item.id, item.references, item.source)).encode())
+    return digest.hexdigest()

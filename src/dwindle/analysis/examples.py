@@ -1,0 +1,155 @@
+"""Examples to look at: which items a report keeps, and how each text is cut for the eye.
+
+Copied spans of three words or more carry the number of the source sentence they come from (as in the paper's Tables
+10 to 13); words in which an output differs from the base's are marked. Of many items the largest gains, the largest
+losses and a random draw are kept, so that the worst cases are as easy to see as the best.
+"""
+
+import re
+from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from dwindle.analysis.highlight import Source
+from dwindle.analysis.measure import Measured, direction
+from dwindle.analysis.table import title
+from dwindle.metrics.outputs import Item
+from dwindle.metrics.score import Array
+
+MOST_ITEMS = 500
+MOST_CHARACTERS = 3_000_000
+SEED = 1
+
+_WORD = re.compile(r"\w+")
+_EACH = (
+    "rouge1",
+    "rouge2",
+    "rougeL",
+    "omission",
+    "invention",
+    "redundancy",
+    "repetition1",
+    "repetition2",
+    "novelty2",
+    "length",
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of an output. ``copied``: the source sentence it comes from; ``other``: the base does not have it."""
+
+    text: str
+    copied: int | None
+    other: bool
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a page needs: the systems (the base first), the metrics with 1 for higher is better, the kept items."""
+
+    systems: list[str]
+    metrics: list[tuple[str, str, int]]
+    items: list[dict[str, Any]]
+    total: int
+    gains: dict[str, dict[str, list[float]]]
+    """For each other system and metric, the gain of every item, kept or not."""
+
+    def data(self) -> dict[str, Any]:
+        """For JSON, without the gains of items that are not shown."""
+        return {key: value for key, value in asdict(self).items() if key != "gains"}
+
+
+def examples(measured: Measured) -> Examples:
+    """The items to look at of one test set, from the first run of each arm."""
+    metrics = [m for m in _EACH if m in measured.metrics and all(_known(measured, arm, m) for arm in measured.arms)]
+    values = {m: np.stack([measured.per_item(arm, m) for arm in measured.arms]) for m in metrics}  # (arms, N)
+    base, *others = measured.arms
+    gains = {
+        arm: {m: ((values[m][k] - values[m][0]) * (direction(m) or 1)).tolist() for m in metrics}
+        for k, arm in enumerate(others, 1)
+    }
+    items = [
+        _item(measured, place, {m: [round(float(v), 2) for v in values[m][:, place]] for m in metrics})
+        for place in _kept(measured, [np.array(of[metrics[0]]) for of in gains.values()])
+    ]
+    return Examples(
+        [base, *others], [(m, _named(m), direction(m)) for m in metrics], items, len(measured.test.items), gains
+    )
+
+
+def _known(measured: Measured, arm: str, metric: str) -> bool:
+    return measured.value(arm, metric) is not None
+
+
+def _named(metric: str) -> str:
+    return f"{metric[:-1]}, {title(metric)}s" if metric.startswith(("repetition", "novelty")) else title(metric)
+
+
+def _kept(measured: Measured, gains: list[Array]) -> list[int]:
+    """Places of the items to keep, in the order of ids: all of them, or the extremes of every system and a draw."""
+    items = measured.test.items
+    draw = Random(SEED).sample(range(len(items)), len(items))
+    orders = [np.argsort(sign * gain, kind="stable").tolist() for gain in gains for sign in (-1, 1)]
+    kept: dict[int, None] = {}
+    characters = 0
+    for turn in range(len(items)):
+        for order in [*orders, draw]:
+            place = order[turn]
+            if place in kept:
+                continue
+            characters += _characters(measured, place)
+            if len(kept) == MOST_ITEMS or (kept and characters > MOST_CHARACTERS):
+                return sorted(kept)
+            kept[place] = None
+    return sorted(kept)
+
+
+def _characters(measured: Measured, place: int) -> int:
+    item = measured.test.items[place]
+    outputs = sum(len(arm.runs[0].outputs.items[place].hypothesis) for arm in measured.test.arms)
+    return len(item.source or "") + sum(map(len, item.references)) + outputs
+
+
+def _item(measured: Measured, place: int, scores: dict[str, list[float]]) -> dict[str, Any]:
+    item: Item = measured.test.items[place]
+    source = Source(item.source or "")
+    texts = [arm.runs[0].outputs.items[place].hypothesis for arm in measured.test.arms]
+    outputs = [[list(asdict(part).values()) for part in parts(text, source, texts[0])] for text in texts]
+    return {
+        "id": item.id,
+        "source": source.sentences if item.source is not None else None,
+        "references": list(item.references),
+        "outputs": outputs,
+        "scores": scores,
+    }
+
+
+def parts(text: str, source: Source, base: str) -> list[Part]:
+    """``text`` in pieces; joined again they are the text."""
+    copied = [number for piece in source.pieces(text) for number in [piece.sentence] * len(piece.text)]
+    other = _others(text, base)
+    found: list[Part] = []
+    for character, number, differs in zip(text, copied, other, strict=True):
+        if found and (found[-1].copied, found[-1].other) == (number, differs):
+            found[-1] = Part(found[-1].text + character, number, differs)
+        else:
+            found.append(Part(character, number, differs))
+    return found
+
+
+def _others(text: str, base: str) -> list[bool]:
+    """For each character, whether it is in a word that is not in the common sequence with ``base``. The blanks between
+    two such words belong to them."""
+    mine = list(_WORD.finditer(text))
+    words = [match[0].casefold() for match in mine]
+    matcher = SequenceMatcher(None, [w.casefold() for w in _WORD.findall(base)], words, autojunk=False)
+    marks = [False] * len(text)
+    for kind, _, _, start, end in matcher.get_opcodes():
+        if kind in ("replace", "insert"):
+            first, last = mine[start].start(), mine[end - 1].end()
+            marks[first:last] = [True] * (last - first)
+    return marks

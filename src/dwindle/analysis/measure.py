@@ -1,0 +1,261 @@
+"""Every number of a report: each run of a test set is reduced once, and all tables read from that.
+
+A value is the mean over the runs of an arm. Its bounds are the bootstrap's 95 % for an arm of one run, and the smallest
+and largest run for an arm of several seeds; the two are never mixed up, for a value says how many runs it is of. A
+difference is that of the paired tests for arms of one run; over seeds it is what the arena has tested.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dwindle.analysis.arms import Arm, TestSet
+from dwindle.metrics import catalogue, halves, layout, score, significance
+from dwindle.metrics.outputs import Outputs
+from dwindle.metrics.score import Array, Metric, Statistics
+
+RESAMPLES, SEED = significance.RESAMPLES, significance.SEED
+REFERENCE, LEAD = "reference", "LEAD-3"
+LOWER = ("repetition", "layout", "omission", "invention", "redundancy")
+HIGHER = ("rouge", "bleu", "cider", "mover")
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number with its bounds. ``runs`` is 1 for a bootstrap interval, else how many seeds it is the mean of."""
+
+    value: float
+    low: float
+    high: float
+    runs: int
+    signature: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An arm minus the base. ``p`` is two-sided and corrected (Holm); None where nothing was tested."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+
+    @property
+    def clear(self) -> bool:
+        """Whether zero lies outside the interval."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+def direction(metric: str) -> int:
+    """1 where higher is better, -1 where lower is, 0 where neither can be said (novelty, entropy, length)."""
+    return 1 if metric.startswith(HIGHER) else -1 if metric.startswith(LOWER) else 0
+
+
+class Measured:
+    """One test set and its numbers."""
+
+    def __init__(self, test: TestSet, main: list[str]) -> None:
+        self.test = test
+        self.main = main
+        """The metrics of the results table, by name."""
+        self.metrics: dict[str, Metric] = {}
+        self.statistics: dict[str, list[Statistics]] = {}
+        """For each arm, and for ``reference`` and ``LEAD-3`` where there are any, the rows of each run."""
+        self.notes: list[str] = []
+        self._values: dict[tuple[str, str], Value] = {}
+        self._differences: dict[tuple[str, str], Difference] = {}
+
+    @property
+    def arms(self) -> list[str]:
+        return [arm.name for arm in self.test.arms]
+
+    def value(self, arm: str, metric: str) -> Value | None:
+        return self._values.get((arm, metric))
+
+    def difference(self, arm: str, metric: str) -> Difference | None:
+        return self._differences.get((arm, metric))
+
+    def has(self, *names: str) -> bool:
+        """Whether any system has a value of each of these metrics."""
+        return all(any(metric == name for _, metric in self._values) for name in names)
+
+    def per_item(self, arm: str, metric: str) -> Array:
+        """The value of each item (N,), of the arm's first run."""
+        return self.statistics[arm][0].values(self.metrics[metric])
+
+
+def measure(
+    test: TestSet,
+    names: Sequence[str] | None = None,
+    lead3: bool = False,
+    workers: int = 1,
+    progress: Progress = lambda name, done: None,
+) -> Measured:
+    """Reduce every run of ``test``, with intervals and paired tests. ``names``: the metrics of the results table; None
+    takes those of the recipe, or else what the items allow."""
+    main = _main(test, names)
+    measured = Measured(test, [metric.name for metric in main])
+    metrics = _unique([*main, *catalogue.find(_families(test))])
+    for name, systems in _systems(test, lead3).items():
+        usable = metrics if name != REFERENCE else [m for m in metrics if m.reduction.needs <= {"source"}]
+        usable = [m for m in usable if not _is_of_file(m)]
+        measured.statistics[name] = [
+            _reduced(system, usable, workers, measured, lambda done, name=name: progress(name, done))  # type: ignore[misc]
+            for system in systems
+        ]
+        _bound(measured, name)
+    _compare(measured)
+    for arm in test.arms:
+        _stored(measured, arm)
+    return measured
+
+
+def _main(test: TestSet, names: Sequence[str] | None) -> list[Metric]:
+    """The metrics of the results table. MoverScore is read from scores.json: here it would take an hour."""
+    asked = list(names or test.arms[0].recipe.get("metrics") or [])
+    asked = [name for name in asked if name.partition(":")[0] in _computed()]
+    if not asked:
+        asked = [n for n in ("rouge", "world") if n in _families(test)] or ["repetition", "length"]
+    return [m for m in catalogue.find(asked) if not _is_of_file(m)] or catalogue.find(["length"])
+
+
+def _computed() -> set[str]:
+    """Names whose values are made here."""
+    known = {name for family in catalogue.FAMILIES.items() for name in (family[0], *family[1].members)}
+    return {name for name in known if not name.startswith("mover")}
+
+
+def _families(test: TestSet) -> list[str]:
+    """What the items allow."""
+    have = ["repetition", "length"]
+    if all(item.references and all(map(str.strip, item.references)) for item in test.items):
+        have.insert(0, "rouge")
+    if all(item.source is not None for item in test.items):
+        have += ["novelty", "layout", "copied"]
+    if "world" in catalogue.FAMILIES and all("gold" in item.extra for item in test.items):
+        have.append("world")
+    return have
+
+
+def _unique(metrics: list[Metric]) -> list[Metric]:
+    return list({metric.name: metric for metric in metrics}.values())
+
+
+def _is_of_file(metric: Metric) -> bool:
+    """Entropy reads the coverage file of a run, which not every run has."""
+    return metric.name.startswith("entropy")
+
+
+def _systems(test: TestSet, lead3: bool) -> dict[str, list[Outputs]]:
+    """Every run's outputs by arm, then the references and LEAD-3 as systems of their own."""
+    systems = {arm.name: [run.outputs for run in arm.runs] for arm in test.arms}
+    first = test.arms[0].runs[0].outputs
+    if all(item.references for item in first.items):
+        items = tuple(replace(item, hypothesis=item.references[0]) for item in first.items)
+        systems[REFERENCE] = [Outputs(REFERENCE, items)]
+    if lead3:
+        systems[LEAD] = [layout.lead3(first)]
+    return systems
+
+
+def _reduced(
+    system: Outputs, metrics: list[Metric], workers: int, measured: Measured, progress: Callable[[int], None]
+) -> Statistics:
+    """The statistics of one run, with those of its coverage file if it has a good one."""
+    entropies: list[Metric] = []
+    if system.folder and (Path(system.folder) / "coverage.npz").is_file():
+        entropies = catalogue.find(["entropy"])
+    try:
+        statistics = score.reduce(system, [*metrics, *entropies], workers, progress)
+    except ValueError as error:
+        if not entropies:
+            raise
+        measured.notes.append(str(error))
+        entropies = []
+        statistics = score.reduce(system, metrics, workers, progress)
+    measured.metrics.update({m.name: m for m in [*metrics, *entropies]})
+    return statistics
+
+
+def _bound(measured: Measured, name: str) -> None:
+    """Values with their bounds, of all items and of the halves by source length."""
+    runs = measured.statistics[name]
+    metrics = [m for m in measured.metrics.values() if all(_holds(run, m) for run in runs)]
+    _keep(measured, name, runs, metrics)
+    if "novelty1" not in measured.metrics or len(measured.test.items) < 2:
+        return
+    wanted = [m for m in metrics if m.name in measured.main]
+    parts = [halves.halves(run) for run in runs]
+    for half in ("short", "long"):
+        _keep(measured, name, [part[half] for part in parts], wanted, half)
+
+
+def _holds(statistics: Statistics, metric: Metric) -> bool:
+    try:
+        statistics.of(metric)
+    except KeyError:
+        return False
+    return True
+
+
+def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[Metric], half: str = "") -> None:
+    if not metrics:
+        return
+    named = [halves.renamed(m, half) for m in metrics] if half else metrics
+    bounds = significance.intervals(runs[0], named, RESAMPLES, SEED) if len(runs) == 1 else None
+    for k, metric in enumerate(named):
+        if bounds:
+            one = bounds[k]
+            assert one.low is not None
+            assert one.high is not None
+            value = Value(one.value, one.low, one.high, 1, one.signature)
+        else:
+            values = [run.value(metric) for run in runs]
+            value = Value(float(np.mean(values)), min(values), max(values), len(runs), metric.signature)
+        measured._values[name, metric.name] = value
+
+
+def _compare(measured: Measured) -> None:
+    """Differences to the base: what the arena says of several seeds, or else paired tests of single runs."""
+    base, *others = measured.arms
+    for tested in measured.test.differences:
+        known = Difference(tested["difference"], tested.get("low"), tested.get("high"), tested.get("p_holm"))
+        measured._differences[tested["arm"], tested["metric"]] = known
+    if not measured.test.differences:
+        _test(measured, base, [name for name in others if len(measured.statistics[name]) == 1])
+    for name in others:
+        for metric in measured.metrics:
+            mine, theirs = measured.value(name, metric), measured.value(base, metric)
+            if mine and theirs:
+                untested = Difference(mine.value - theirs.value, None, None, None)
+                measured._differences.setdefault((name, metric), untested)
+
+
+def _test(measured: Measured, base: str, others: list[str]) -> None:
+    """Paired tests of arms of one run each."""
+    if not others or len(measured.statistics[base]) > 1:
+        return
+    runs = [measured.statistics[name][0] for name in (base, *others)]
+    metrics = [metric for metric in measured.metrics.values() if all(_holds(run, metric) for run in runs)]
+    compared = significance.compare(runs[0], runs[1:], metrics, RESAMPLES, SEED)
+    for name, row in zip(others, compared, strict=True):
+        for metric, c in zip(metrics, row, strict=True):
+            measured._differences[name, metric.name] = Difference(c.difference, c.low, c.high, c.holm_randomisation)
+
+
+def _stored(measured: Measured, arm: Arm) -> None:
+    """Scores of the run folders that were not made here, such as MoverScore."""
+    for metric in dict.fromkeys(row["metric"] for row in arm.runs[0].scores):
+        rows = [row for run in arm.runs for row in run.scores if row["metric"] == metric]
+        if measured.value(arm.name, metric) or len(rows) < len(arm.runs) or metric.startswith("entropy"):
+            continue
+        values = [float(row["value"]) for row in rows]
+        low, high = (rows[0]["low"], rows[0]["high"]) if len(rows) == 1 else (min(values), max(values))
+        value = Value(float(np.mean(values)), low, high, len(rows), rows[0]["signature"])
+        measured._values[arm.name, metric] = value
+        if metric not in measured.main:
+            measured.main.append(metric)

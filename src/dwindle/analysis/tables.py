@@ -1,0 +1,211 @@
+"""The tables of a report, each in the shape of one of the paper's, from one measured test set.
+
+A table that cannot be made is a sentence that says what is missing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dwindle.analysis.arms import Arm
+from dwindle.analysis.measure import LEAD, REFERENCE, Difference, Measured, Value, direction
+from dwindle.analysis.table import NOTHING, Cell, Table, Tone, interval, number, p_value, title
+from dwindle.metrics import copied, repetition
+
+Made = Table | str
+
+
+def results(measured: Measured) -> Table:
+    """Every arm with the metrics of the results, and their bounds."""
+    names = [*([LEAD] if LEAD in measured.statistics else []), *measured.arms]
+    seeds = max(len(arm.runs) for arm in measured.test.arms)
+    how = "below it the smallest and the largest run" if seeds > 1 else "below it its 95 % interval (bootstrap)"
+    what = f"Mean of {seeds} seeds" if seeds > 1 else "Value"
+    return _table("Results", measured, names, measured.main, [f"{what}, {how}."], bounds=True)
+
+
+def differences(measured: Measured) -> Made:
+    """Every other arm minus the base."""
+    base, *others = measured.arms
+    if not others:
+        return "One system alone has no differences: name a second run or outputs.jsonl on the same items."
+    metrics = [m for m in measured.main if any(measured.difference(arm, m) for arm in others)]
+    rows = [(arm, tuple(_delta(measured.difference(arm, m), m) for m in metrics)) for arm in others]
+    how = (
+        "over seeds, as the arena has tested them"
+        if measured.test.differences
+        else "with 95 % intervals (paired bootstrap) and two-sided p-values (approximate randomisation)"
+    )
+    notes = (f"Minus {base}, {how}; p after Holm. Coloured where the interval leaves zero out.",)
+    return Table(f"Differences to {base}", ("system", *map(title, metrics)), tuple(rows), notes)
+
+
+def like_for_like(measured: Measured) -> Made:
+    """The ablation: next to each arm's scores, every setting in which it differs from the base (Table 9's shape)."""
+    base, *others = measured.test.arms
+    if not others:
+        return "One system alone has nothing to be compared with."
+    if not all(arm.recipe for arm in measured.test.arms):
+        return "Only run folders with a recipe.yaml tell their settings: these cannot be compared setting by setting."
+    metrics = measured.main[:3]
+    rows = [(base.name, (Cell("base"), *_cells(measured, base.name, metrics)))]
+    for arm in others:
+        changed = changes(base.recipe, arm.recipe)
+        alike = all(name in _RULE for name, _, _ in changed)
+        cell = Cell("only the rule" if alike else f"{len(changed)} settings", "; ".join(_change(*c) for c in changed))
+        rows.append((arm.name, (cell, *_cells(measured, arm.name, metrics))))
+    notes = ("Where more than the rule changes, a difference is not the rule's alone. Seeds and metrics are left out.",)
+    return Table("Like for like", ("system", "changed", *map(title, metrics)), tuple(rows), notes)
+
+
+_RULE = {"model.rule", "model.layers"}
+_NO_SETTING = {"seed", "metrics"}
+
+
+def changes(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Settings (dotted name, value in one, value in two) in which two recipes differ."""
+    a, b = flat(one), flat(two)
+    return [
+        (name, a.get(name), b.get(name))
+        for name in dict.fromkeys([*a, *b])
+        if name.partition(".")[0] not in _NO_SETTING and a.get(name) != b.get(name)
+    ]
+
+
+def flat(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in recipe.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _change(name: str, one: Any, two: Any) -> str:
+    return f"{name}: {'none' if one is None else one} → {'none' if two is None else two}"
+
+
+def repetitions(measured: Measured) -> Table:
+    """Figure 2 as numbers: repeated n-grams in percent, with the references."""
+    metrics = [f"repetition{n}" for n in repetition.ORDERS]
+    notes = [
+        "Repeated n-grams in percent of an output's n-grams, mean over outputs. "
+        "The reference repeats too: less is not always better."
+    ]
+    return _table("Repetition", measured, _with_reference(measured), metrics, notes)
+
+
+def novelty(measured: Measured) -> Made:
+    """Tables 14 and 15: n-grams that the source does not have."""
+    if not measured.has("novelty1"):
+        return "Novelty needs the source of every item: these outputs have none."
+    metrics = [*(f"novelty{n}" for n in copied.ORDERS), "copied-share", "copied-longest"]
+    over = (("novel n-grams %", len(copied.ORDERS)), ("copied spans of 3 or more", 2))
+    return _table("Novelty", measured, _with_reference(measured), metrics, [], over)
+
+
+def layout(measured: Measured) -> Made:
+    """Table 6: overlap with the first three sentences."""
+    if not measured.has("layout1"):
+        return "Layout bias needs the source of every item: these outputs have none."
+    notes = [
+        "ROUGE F1 between an output and the first three lines of its source: lower is less biased towards the lead."
+    ]
+    if not any("\n" in (item.source or "") for item in measured.test.items):
+        notes.append(
+            "No source has a newline, so its first three sentences are all of it: this table says little here."
+        )
+    metrics = ["layout1", "layout2", "layoutL", "layoutL-reverse"]
+    return _table("Layout bias", measured, _with_reference(measured), metrics, notes)
+
+
+def coverage(measured: Measured) -> Made:
+    """Table 5: entropy of coverage, repetition, and the score on short and long sources."""
+    entropies = ["entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even"]
+    entropies = [m for m in entropies if measured.has(m)]
+    first = measured.main[0]
+    parts = [m for m in (f"{first}/short", f"{first}/long") if measured.has(m)]
+    metrics = [*entropies, "repetition1", "repetition2", *parts, first]
+    over = [("coverage entropy", len(entropies))] if entropies else []
+    over += [("repetition %", 2), (f"{title(first)}: short, long, all" if parts else title(first), len(parts) + 1)]
+    notes = []
+    if entropies:
+        notes.append(
+            "H in nats, mean over layers and items. Effective coverage is a concave map of raw coverage and is flatter "
+            "by itself: compare raw with raw, effective with effective."
+        )
+    else:
+        notes.append("No coverage.npz beside these outputs: entropy is left out.")
+    if not parts:
+        notes.append("Short and long halves need the source of every item.")
+    return _table("Coverage, repetition, length", measured, _with_reference(measured), metrics, notes, tuple(over))
+
+
+def signatures(measured: Measured) -> Table:
+    """How every number was made."""
+    found: dict[str, str] = {}
+    for metric in [*measured.main, *measured.metrics]:
+        for name in measured.arms:
+            value = measured.value(name, metric)
+            if value:
+                found.setdefault(metric, value.signature)
+    rows = tuple((metric, (Cell(signature),)) for metric, signature in found.items())
+    return Table("Signatures", ("metric", "signature"), rows)
+
+
+def settings(arms: Sequence[Arm]) -> Made:
+    """Every setting of every recipe; a row a setting."""
+    if not any(arm.recipe for arm in arms):
+        return "These outputs come without a recipe.yaml: their settings are not known here."
+    recipes = [flat(arm.recipe) for arm in arms]
+    names = dict.fromkeys(name for recipe in recipes for name in recipe)
+    rows = tuple(
+        (name, tuple(NOTHING if recipe.get(name) is None else Cell(_written(recipe[name])) for recipe in recipes))
+        for name in names
+    )
+    return Table("Settings", ("setting", *(arm.name for arm in arms)), rows)
+
+
+def _written(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _with_reference(measured: Measured) -> list[str]:
+    return [*([REFERENCE] if REFERENCE in measured.statistics else []), *measured.arms]
+
+
+def _table(
+    caption: str,
+    measured: Measured,
+    names: Sequence[str],
+    metrics: Sequence[str],
+    notes: Sequence[str],
+    over: tuple[tuple[str, int], ...] = (),
+    bounds: bool = False,
+) -> Table:
+    rows = tuple((name, tuple(_cells(measured, name, metrics, bounds))) for name in names)
+    return Table(caption, ("system", *map(title, metrics)), rows, tuple(notes), over)
+
+
+def _cells(measured: Measured, name: str, metrics: Sequence[str], bounds: bool = False) -> list[Cell]:
+    return [_cell(measured.value(name, m), m, bounds) for m in metrics]
+
+
+def _cell(value: Value | None, metric: str, bounds: bool) -> Cell:
+    if value is None:
+        return NOTHING
+    return Cell(number(metric, value.value), interval(metric, value.low, value.high) if bounds else "")
+
+
+def _delta(difference: Difference | None, metric: str) -> Cell:
+    if difference is None:
+        return NOTHING
+    tone: Tone = ""
+    if difference.clear and direction(metric):
+        tone = "better" if difference.value * direction(metric) > 0 else "worse"
+    note = []
+    if difference.low is not None and difference.high is not None:
+        note.append(interval(metric, difference.low, difference.high))
+    note.append("not tested" if difference.p is None else p_value(difference.p))
+    return Cell(number(metric, difference.value, sign=True), ", ".join(note), tone)

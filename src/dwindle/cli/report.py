@@ -1,0 +1,53 @@
+"""``dwindle report PATH...``: tables, figures and examples of runs and outputs in one HTML file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dwindle.cli import scoring
+
+
+def report(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN_OR_OUTPUTS...", help="Run folders, arena folders, outputs.jsonl files. The first is the base."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    md: Annotated[Path | None, typer.Option("--md", help="Also write the tables as Markdown to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the tables as LaTeX to this file.")] = None,
+    metrics: scoring.Metrics = None,
+    lead3: scoring.Lead = False,
+    workers: scoring.Workers = None,
+) -> None:
+    """Write a report: results with differences and confidence, analyses, examples side by side, settings.
+
+    The file needs no network and can be passed on. Systems that answer the same items are compared with each other.
+    """
+    scoring.need_metrics()
+    try:
+        import jinja2  # noqa: F401
+    except ModuleNotFoundError:
+        raise ValueError("a report needs jinja2: type pip install 'dwindle[report]'") from None
+    from dwindle.metrics.score import cores
+    from dwindle.report import page
+    from dwindle.report import report as made
+
+    asked = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
+    with Console(stderr=True).status("reading") as status:
+        whole = made.make(
+            paths, asked, lead3, workers or cores(), lambda name, done: status.update(f"measuring {name}")
+        )
+        status.update("writing")
+        written = [(out, made.html(whole))]
+        written += [(md, made.markdown(whole))] if md else []
+        written += [(latex, made.latex(whole))] if latex else []
+        for path, text in written:
+            page.write(path, text)
+    for sentence in whole.missing:
+        typer.echo(f"dwindle: {sentence}", err=True)
+    for path, text in written:
+        typer.echo(f"{path} ({len(text.encode()) / 1e6:.1f} MB)")

@@ -1,0 +1,99 @@
+"""Small charts as inline SVG, one panel a chart, 340 units wide so that a phone shows it unscaled.
+
+Colours come from the page's style sheet by class, so that light, dark and print each have their own. Text is escaped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup, escape
+
+WIDTH, LABEL, ROW, TOP = 340, 118, 24, 26
+_END = 58  # room for the number after a bar
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One system's bar: its name, length, what to write at its end, and the class of its colour."""
+
+    name: str
+    value: float
+    text: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """One system's difference: where it is, its bounds if they are known, what to write, and its class."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    text: str
+    colour: str
+
+
+def bars(title: str, rows: Sequence[Bar]) -> Markup:
+    """Horizontal bars from zero."""
+    scale = (WIDTH - LABEL - _END) / (max((row.value for row in rows), default=0) or 1)
+    parts = []
+    for k, row in enumerate(rows):
+        y, length = TOP + k * ROW, max(row.value * scale, 1)
+        parts.append(_label(row.name, y))
+        parts.append(
+            f'<rect class="bar {row.colour}" x="{LABEL}" y="{y + 4}" width="{length:.1f}" height="14" rx="1.5"/>'
+        )
+        parts.append(f'<text class="value" x="{LABEL + length + 6:.1f}" y="{y + 15}">{escape(row.text)}</text>')
+    return _svg(title, parts, TOP + len(rows) * ROW + 4)
+
+
+def forest(title: str, rows: Sequence[Whisker]) -> Markup:
+    """Differences around zero with their intervals."""
+    reach = max((abs(x) for row in rows for x in (row.value, row.low, row.high) if x is not None), default=0) or 1
+    middle, half = LABEL + (WIDTH - LABEL - _END) / 2, (WIDTH - LABEL - _END) / 2 - 4
+    height = TOP + len(rows) * ROW + 4
+    parts = [f'<line class="axis" x1="{middle}" x2="{middle}" y1="{TOP}" y2="{height - 4}"/>']
+    for k, row in enumerate(rows):
+        y = TOP + k * ROW + 11
+        at = middle + half * row.value / reach
+        parts.append(_label(row.name, y - 11))
+        if row.low is not None and row.high is not None:
+            low, high = (middle + half * x / reach for x in (row.low, row.high))
+            parts.append(f'<line class="whisker {row.colour}" x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<circle class="dot {row.colour}" cx="{at:.1f}" cy="{y}" r="4.5"/>')
+        parts.append(f'<text class="value" x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(row.text)}</text>')
+    return _svg(title, parts, height)
+
+
+def histogram(title: str, values: Sequence[float], left: str, right: str, bins: int = 41) -> Markup:
+    """How values spread around zero; what lies left and right of it has its own colour."""
+    reach = float(np.quantile(np.abs(values), 0.995)) or 1.0
+    counts, edges = np.histogram(np.clip(values, -reach, reach), bins=bins, range=(-reach, reach))
+    step, tall, base = (WIDTH - 8) / bins, 84, TOP + 88
+    parts = []
+    for k, count in enumerate(counts):
+        middle = (edges[k] + edges[k + 1]) / 2
+        side = "even" if abs(middle) < reach / bins else "gain" if middle > 0 else "loss"
+        height = tall * count / (counts.max() or 1)
+        place = f'x="{4 + k * step:.1f}" y="{base - height:.1f}" width="{step - 1:.1f}" height="{height:.1f}"'
+        parts.append(f'<rect class="bar {side}" {place}/>')
+    parts.append(f'<line class="axis" x1="4" x2="{WIDTH - 4}" y1="{base}" y2="{base}"/>')
+    parts.append(f'<text class="tick" x="4" y="{base + 15}">{escape(left)}</text>')
+    parts.append(f'<text class="tick" x="{WIDTH - 4}" y="{base + 15}" text-anchor="end">{escape(right)}</text>')
+    return _svg(title, parts, base + 22)
+
+
+def _label(name: str, y: float) -> str:
+    short = name if len(name) <= 17 else f"{name[:16]}…"
+    text = f"{escape(short)}<title>{escape(name)}</title>"
+    return f'<text class="label" x="{LABEL - 8}" y="{y + 15}" text-anchor="end">{text}</text>'
+
+
+def _svg(title: str, parts: list[str], height: float) -> Markup:
+    head = f'<text class="title" x="0" y="14">{escape(title)}</text>'
+    return Markup(
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" role="img" '
+        f'aria-label="{escape(title)}">{head}{"".join(parts)}</svg>'
+    )

@@ -1,0 +1,90 @@
+"""The report: from run folders and outputs to one HTML page, or to its tables as Markdown or LaTeX."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dwindle import __version__
+from dwindle.analysis import arms, published
+from dwindle.analysis.examples import examples
+from dwindle.analysis.measure import Measured, measure
+from dwindle.analysis.table import Table
+from dwindle.report import page, plain, sections
+from dwindle.report.sections import Section
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything measured, and what was missing."""
+
+    tests: list[Measured]
+    missing: tuple[str, ...]
+
+
+def make(
+    paths: Sequence[str | Path],
+    metrics: Sequence[str] | None = None,
+    lead3: bool = False,
+    workers: int = 1,
+    progress: Callable[[str, int], None] = lambda name, done: None,
+) -> Report:
+    """Read and measure everything that ``paths`` name."""
+    shown = arms.read(paths)
+    return Report([measure(test, metrics, lead3, workers, progress) for test in shown.tests], shown.missing)
+
+
+def html(report: Report) -> str:
+    """The whole report as one page."""
+    blocks = [(_heading(report, measured), _sections(measured)) for measured in report.tests]
+    abouts = [_about(measured) for measured in report.tests]
+    last = [sections.paper(published.tables(report.tests))]
+    return page.render(
+        "report.html", blocks=blocks, abouts=abouts, last=last, missing=report.missing, version=__version__
+    )
+
+
+def markdown(report: Report) -> str:
+    """The report's tables for a README or an issue."""
+    return plain.markdown(_titled(report))
+
+
+def latex(report: Report) -> str:
+    """The report's tables for a paper (booktabs)."""
+    return plain.latex(_titled(report))
+
+
+def _titled(report: Report) -> list[tuple[str, list[Table], list[str]]]:
+    parts = [
+        (f"{_heading(report, measured)}: {section.title}", section.tables, section.missing)
+        for measured in report.tests
+        for section in _tabular(measured)
+    ]
+    return [*parts, ("Beside the paper", published.tables(report.tests), list(report.missing))]
+
+
+def _heading(report: Report, measured: Measured) -> str:
+    names = [one.test.name for one in report.tests]
+    name = measured.test.name
+    return name if names.count(name) == 1 else f"{name} ({', '.join(measured.arms)})"
+
+
+def _about(measured: Measured) -> str:
+    """One line under the heading: who is compared on what."""
+    base, *others = measured.test.arms
+    seeds = max(len(arm.runs) for arm in measured.test.arms)
+    systems = f"{base.name} against {', '.join(arm.name for arm in others)}" if others else base.name
+    items = len(measured.test.items)
+    return f"{systems}; {items:,} item{'s' if items > 1 else ''}" + (f", {seeds} seeds." if seeds > 1 else ".")
+
+
+def _tabular(measured: Measured) -> list[Section]:
+    makers = (
+        *(sections.results, sections.ablation, sections.repetition, sections.novelty),
+        *(sections.layout, sections.coverage, sections.settings),
+    )
+    return [make(measured) for make in makers]
+
+
+def _sections(measured: Measured) -> list[Section]:
+    *first, settings = _tabular(measured)
+    return [*first, sections.looked_at(examples(measured)), settings]

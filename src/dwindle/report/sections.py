@@ -1,0 +1,150 @@
+"""The sections of a report: for each what it says, its tables and charts, or the sentence that says what is missing."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from dwindle.analysis import tables
+from dwindle.analysis.examples import Examples
+from dwindle.analysis.measure import REFERENCE, Measured, direction
+from dwindle.analysis.table import Table, number, title
+from dwindle.report import charts
+
+_COLOURS = 8
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a page. ``data`` is what its script needs, under the name of its ``view``."""
+
+    id: str
+    title: str
+    lead: str = ""
+    tables: list[Table] = field(default_factory=list)
+    charts: list[Markup] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    view: str = ""
+    data: Any = None
+    folded: bool = False
+    """Whether its tables are closed at first: for what is looked up rather than read."""
+
+
+def results(measured: Measured) -> Section:
+    """Results, differences, and a chart of the differences."""
+    section = Section("results", "Results")
+    section.tables.append(tables.results(measured))
+    _add(section, tables.differences(measured))
+    others = measured.arms[1:]
+    for metric in measured.main[:6]:
+        rows = []
+        for arm in others:
+            d = measured.difference(arm, metric)
+            if d:
+                good = d.value * direction(metric)
+                tone = "none" if not d.clear or not good else "gain" if good > 0 else "loss"
+                rows.append(charts.Whisker(arm, d.value, d.low, d.high, number(metric, d.value, sign=True), tone))
+        if rows:
+            section.charts.append(charts.forest(f"{title(metric)}, difference to {measured.arms[0]}", rows))
+    return section
+
+
+def ablation(measured: Measured) -> Section:
+    return _one("ablation", "Like for like", tables.like_for_like(measured))
+
+
+def repetition(measured: Measured) -> Section:
+    """Figure 2."""
+    section = _one("repetition", "Repetition", tables.repetitions(measured))
+    section.charts.extend(_bars(measured, [f"repetition{n}" for n in (1, 2, 3, 4)], "repeated %"))
+    return section
+
+
+def novelty(measured: Measured) -> Section:
+    """Tables 14 and 15."""
+    made = tables.novelty(measured)
+    section = _one("novelty", "Novelty", made)
+    if isinstance(made, Table):
+        section.charts.extend(_bars(measured, [f"novelty{n}" for n in (1, 2, 3, 4, 5)], "novel %"))
+    return section
+
+
+def layout(measured: Measured) -> Section:
+    """Table 6."""
+    return _one("layout", "Layout bias", tables.layout(measured))
+
+
+def coverage(measured: Measured) -> Section:
+    """Table 5."""
+    return _one("entropy", "Coverage and length", tables.coverage(measured))
+
+
+def looked_at(found: Examples) -> Section:
+    """The examples, and how the gains of all items spread."""
+    shown, total = len(found.items), found.total
+    lead = f"All {total:,} items."
+    if shown < total:
+        lead = f"{shown:,} of {total:,} items: the largest gains and losses of every system, and a random draw."
+    section = Section("examples", "Examples", lead, view="examples", data=found.data())
+    if not found.metrics:
+        return section
+    metric, name, _ = found.metrics[0]
+    for arm, gains in found.gains.items():
+        up, down = sum(g > 0 for g in gains[metric]), sum(g < 0 for g in gains[metric])
+        section.charts.append(
+            charts.histogram(
+                f"{name} of each item, {arm}",
+                gains[metric],
+                f"◂ {down:,} worse",
+                f"{up:,} better than {found.systems[0]} ▸",
+            )
+        )
+    return section
+
+
+def settings(measured: Measured) -> Section:
+    """Every setting and signature."""
+    section = _one("settings", "Settings and signatures", tables.settings(measured.test.arms))
+    section.tables.append(tables.signatures(measured))
+    section.missing.extend(measured.notes)
+    return Section(**{**vars(section), "folded": True})
+
+
+def paper(found: list[Table]) -> Section:
+    lead = (
+        "What the paper printed, and what was run here. Items, tools and training differ, so the columns stand side "
+        "by side and no difference is taken."
+    )
+    return Section("paper", "Beside the paper", lead, found, folded=True)
+
+
+def _one(id: str, title: str, made: tables.Made) -> Section:
+    section = Section(id, title)
+    _add(section, made)
+    return section
+
+
+def _add(section: Section, made: tables.Made) -> None:
+    if isinstance(made, Table):
+        section.tables.append(made)
+    else:
+        section.missing.append(made)
+
+
+def _bars(measured: Measured, metrics: list[str], what: str) -> list[Markup]:
+    """A panel for each n: the reference in its own colour, then the arms."""
+    panels = []
+    for metric in metrics:
+        rows = []
+        for name in [REFERENCE, *measured.arms]:
+            value = measured.value(name, metric)
+            if value:
+                rows.append(charts.Bar(name, value.value, number(metric, value.value), colour(measured, name)))
+        if rows:
+            panels.append(charts.bars(f"{title(metric)}s, {what}", rows))
+    return panels
+
+
+def colour(measured: Measured, name: str) -> str:
+    """The class of a system's colour: the same in every chart."""
+    return "ref" if name == REFERENCE else f"s{measured.arms.index(name) % _COLOURS}"

@@ -1,0 +1,99 @@
+"""A report's numbers are those of ``score`` and ``compare``, whoever asks."""
+
+import json
+
+import folders
+import numpy as np
+import pytest
+
+from dwindle.analysis import arms, tables
+from dwindle.analysis.measure import Difference, direction, measure
+from dwindle.metrics import catalogue, outputs, score, significance
+
+
+def measured(*paths, **how):
+    [test] = arms.read(paths).tests
+    return measure(test, **how)
+
+
+def test_values_and_tests_are_those_of_the_metrics_room(tmp_path):
+    one, two = folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2)
+    m = measured(one, two)
+    metrics = catalogue.find(["rouge"])
+    base, other = (score.reduce(outputs.read(path), metrics) for path in (one, two))
+    for metric, compared in zip(metrics, significance.compare(base, [other], metrics)[0], strict=True):
+        value = m.value("b", metric.name)
+        assert (value.value, value.low, value.high) == (compared.score.value, compared.score.low, compared.score.high)
+        d = m.difference("b", metric.name)
+        assert (d.value, d.low, d.high) == (compared.difference, compared.low, compared.high)
+    assert m.main == ["rouge1", "rouge2", "rougeL"]
+
+
+def test_over_seeds_a_value_is_a_mean_and_a_difference_is_the_arenas(tmp_path):
+    m = measured(folders.arena(tmp_path / "arena"))
+    singles = [measured(tmp_path / "arena" / "dim" / f"seed-{s}").value(f"seed-{s}", "rouge2").value for s in (1, 2)]
+    value = m.value("dim", "rouge2")
+    assert value.value == pytest.approx(np.mean(singles))
+    assert (value.low, value.high, value.runs) == (min(singles), max(singles), 2)
+    assert m.difference("dim", "rouge1") == Difference(1.5, 0.5, 2.5, 0.02)
+    untested = m.difference("dim", "rouge2")
+    assert untested.value == pytest.approx(value.value - m.value("plain", "rouge2").value)
+    assert untested.p is None
+
+
+def test_scores_that_are_not_made_here_are_taken_from_the_folder(tmp_path):
+    folder = folders.run(tmp_path / "run", given=folders.recipe() | {"metrics": ["rouge1", "mover"]})
+    stored = {"metric": "mover1", "value": 20.0, "low": 19.0, "high": 21.0, "signature": "mover1|made"}
+    (folder / "scores.json").write_text(json.dumps({"items": 12, "scores": [stored]}))
+    m = measured(folder)
+    assert m.main == ["rouge1", "mover1"]
+    assert m.value("run", "mover1").value == 20.0
+
+
+def test_a_broken_coverage_file_costs_the_entropy_only(tmp_path):
+    folder = folders.run(tmp_path / "run")
+    (folder / "coverage.npz").write_bytes(b"no")
+    m = measured(folder)
+    assert not m.has("entropy-raw")
+    assert m.has("rouge1")
+    assert "coverage.npz" in m.notes[0]
+
+
+def test_without_sources_or_references_tables_say_what_is_missing(tmp_path):
+    m = measured(folders.plain(tmp_path / "a.jsonl", sources=False, references=False))
+    assert m.main == ["repetition1", "repetition2", "repetition3", "repetition4", "length", "sentences"]
+    assert "source" in tables.novelty(m)
+    assert "source" in tables.layout(m)
+    assert "second run" in tables.differences(m)
+    notes = tables.coverage(m).notes
+    assert any("coverage.npz" in note for note in notes)
+    assert any("halves" in note for note in notes)
+    assert "recipe.yaml" in tables.settings(m.test.arms)
+
+
+def test_one_item_and_an_empty_output(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text(json.dumps({"id": 1, "source": "a b c", "reference": "a b", "hypothesis": ""}) + "\n")
+    assert measured(file).value("a", "rouge1").value == 0
+
+
+def test_direction_knows_what_is_better():
+    assert [direction(m) for m in ("rouge1", "bleu:moses", "repetition2", "omission", "novelty1", "entropy-raw")] == [
+        *(1, 1, -1, -1, 0, 0)
+    ]
+
+
+def test_clear_is_an_interval_without_zero():
+    assert Difference(1, 0.5, 2, 0.01).clear
+    assert Difference(-1, -2, -0.5, 0.01).clear
+    assert not Difference(1, -0.5, 2, 0.3).clear
+    assert not Difference(1, None, None, None).clear
+
+
+def test_like_for_like_lists_every_changed_setting(tmp_path):
+    base = folders.run(tmp_path / "base", 1)
+    rule = folders.run(tmp_path / "rule", 2, folders.recipe("dim:log"))
+    more = folders.run(tmp_path / "more", 3, folders.recipe("dim:log", decoding__block_ngrams=3))
+    table = tables.like_for_like(measured(base, rule, more))
+    assert [cells[0].text for _, cells in table.rows] == ["base", "only the rule", "2 settings"]
+    assert table.rows[2][1][0].note == "model.rule: plain → dim:log; decoding.block_ngrams: 0 → 3"

@@ -1,0 +1,99 @@
+"""The report as a file: whole, escaped, small, and the same numbers in HTML, Markdown and LaTeX."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+
+import pytest
+
+import folders
+from dwindle.report import page, report
+
+
+@pytest.fixture
+def two(tmp_path):
+    return [folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2)]
+
+
+def ids(text):
+    return re.findall(r'<section id="(?:t\d-)?([a-z]+)"', text)
+
+
+def test_every_section_is_there_for_plain_outputs(two):
+    text = report.html(report.make(two))
+    assert ids(text) == [
+        *("results", "ablation", "repetition", "novelty", "layout", "entropy", "examples", "settings", "paper")
+    ]
+    assert "not run" in text
+
+
+def test_nothing_in_the_file_points_outside(two):
+    text = report.html(report.make(two))
+    assert not re.findall(r"""(?:src|href|action|url)\s*[=(]\s*["']?(?!#)[a-z]*:?//""", text)
+    assert " style=" not in text  # the policy would refuse it
+    assert "default-src &#39;none&#39;" in text
+
+
+def test_text_from_outputs_is_escaped_everywhere(tmp_path):
+    file = tmp_path / "a.jsonl"
+    record = {"id": folders.NASTY, "source": folders.NASTY, "reference": folders.NASTY, "hypothesis": folders.NASTY}
+    file.write_text(json.dumps(record) + "\n")
+    nasty = tmp_path / "<b>x&{{ 7*7 }}.jsonl"
+    nasty.write_text(json.dumps({**record, "hypothesis": "other"}) + "\n")
+    text = report.html(report.make([nasty, file]))
+    assert "<img" not in text
+    assert "<b>x" not in text
+    assert text.count("<script>") == 1
+    assert html.escape("<b>x&{{ 7*7 }}") in text
+    data = re.search(r'<script type="application/json" id="t0-examples-data">(.*?)</script>', text, re.S)[1]
+    assert json.loads(data)["items"][0]["id"] == folders.NASTY
+
+
+def test_the_digests_of_the_policy_are_those_of_the_page(two):
+    text = report.html(report.make(two))
+    for tag in ("style", "script"):
+        inside = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.S)[1]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src &#39;sha256-{html.escape(digest)}&#39;" in text
+
+
+def test_an_arena_with_an_unfinished_run(tmp_path):
+    folder = folders.arena(tmp_path / "arena")
+    (folder / "dim" / "seed-1" / "outputs.jsonl").unlink()
+    text = report.html(report.make([folder]))
+    assert "the run is not finished" in text
+    assert "+1.50" in text
+
+
+def test_two_test_sets_have_two_blocks(tmp_path):
+    one, two = folders.plain(tmp_path / "a.jsonl"), folders.plain(tmp_path / "b.jsonl", count=5)
+    text = report.html(report.make([one, two]))
+    assert text.count("<h1>") == 2
+    assert len(set(re.findall(r'id="([^"]+)"', text))) == len(re.findall(r'id="([^"]+)"', text))
+
+
+def test_markdown_and_latex_have_the_same_numbers(two):
+    made = report.make(two)
+    md, tex = report.markdown(made), report.latex(made)
+    value = f"{made.tests[0].value('b', 'rouge1').value:.2f}"
+    assert value in md
+    assert value in tex
+    rows = [line for line in md.splitlines() if line.startswith("|")]
+    assert all(row.endswith("|") for row in rows)
+    assert tex.count(r"\begin{table}") == tex.count(r"\end{table}") > 5
+    assert "not run" in md
+
+
+def test_markdown_and_latex_escape(tmp_path):
+    file = folders.plain(tmp_path / "a_b|c$%.jsonl")
+    made = report.make([file])
+    assert r"a\_b\|c$%" in report.markdown(made)
+    assert r"a\_b\textbar{}c\$\%" in report.latex(made)
+
+
+def test_a_file_is_written_whole(tmp_path):
+    page.write(tmp_path / "new" / "x.html", "text")
+    assert (tmp_path / "new" / "x.html").read_text() == "text"
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["x.html"]
