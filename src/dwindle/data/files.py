@@ -20,7 +20,7 @@ from dwindle.data.settings import DataSettings
 
 _STRIDE = 16
 _BLOCK = 1 << 20
-DEV = ("dev", "val", "valid", "validation")
+_DEV = ("dev", "val", "valid", "validation")
 
 
 class Lines(Sequence[str]):
@@ -101,9 +101,14 @@ def folder(settings: DataSettings, advice: str) -> Path:
     return path
 
 
+def split_names(split: Split) -> tuple[str, ...]:
+    """What the files of a split may be called."""
+    return _DEV if split == "dev" else (split,)
+
+
 def split_file(folder: Path, split: Split, endings: Sequence[str], more: Sequence[str] = ()) -> Path | None:
     """The file of a split in a folder: ``train.ENDING``, ``val.ENDING``, ... (or ``more`` names), also ``.gz``."""
-    names = (*(DEV if split == "dev" else (split,)), *more)
+    names = (*split_names(split), *more)
     found = [folder / f"{name}.{end}{gz}" for name in names for end in endings for gz in ("", ".gz")]
     return next((file for file in found if file.is_file()), None)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from dwindle.data.example import Example, Split
 from dwindle.data.files import Lines, folder, kept, split_file
+from dwindle.data.finish import Finish, finish
 from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
-from dwindle.data.tokenise import Preparation, preparation
 
 ENDINGS = ("jsonl", "json")
 _ADVICE = "give the folder of train.jsonl, dev.jsonl and test.jsonl"
@@ -28,14 +28,17 @@ def read(settings: DataSettings, split: Split) -> Sequence[Example]:
     file = split_file(place, split, ENDINGS)
     if file is None:
         raise ValueError(f"{place} has no {split} file (such as {split}.jsonl or {split}.jsonl.gz): {_ADVICE}")
-    return examples(settings, split, file, settings.source or "source", settings.target)
+    source, target = settings.source or "source", settings.target
+    return examples(settings, split, file, source, target, finish(settings, source, target or "en"))
 
 
-def examples(settings: DataSettings, split: Split, file: Path, source: str, target: str | None) -> Sequence[Example]:
+def examples(
+    settings: DataSettings, split: Split, file: Path, source: str, target: str | None, finished: Finish
+) -> Sequence[Example]:
     """The examples of one file. Every line is parsed once now, so that all errors come before training, and
     again when it is asked for, so that no text is held."""
     lines = Lines(file)
-    records = Records(lines, source, target or _target(lines), preparation(settings, source))
+    records = Records(lines, source, target or _target(lines), finished)
     wanted = settings.size.of(split)
     count = len(lines) if wanted is None else min(wanted, len(lines))
     if not count:
@@ -63,14 +66,13 @@ class Records:
     lines: Lines
     source: str
     target: str
-    prepare: Preparation
+    finished: Finish
 
     def where(self, place: int) -> str:
         return f"{self.lines.path}, line {place + 1}"
 
     def example(self, place: int) -> Example:
-        raw = self.raw(place)
-        return Example(raw.id, self.prepare(raw.source), tuple(map(self.prepare, raw.references)))
+        return self.finished(self.raw(place))
 
     def raw(self, place: int) -> Example:
         """The example as it stands in the file."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from dwindle.data.example import Example, Split
 from dwindle.data.files import Lines, folder, kept, split_file
+from dwindle.data.finish import Finish, finish
 from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
-from dwindle.data.tokenise import Preparation, preparation
 
 _ADVICE = "give the folder of files such as train.en and train.de, and source=en target=de"
 
@@ -30,9 +30,8 @@ def read(settings: DataSettings, split: Split, names: Sequence[str] = ()) -> Seq
     wanted = settings.size.of(split)
     count = len(sources) if wanted is None else min(wanted, len(sources))
     empty = sorted({i for i in (*sources.blank, *targets.blank) if i < count})
-    prepare = preparation(settings, settings.source), preparation(settings, settings.target)
     places = kept(count, empty, split, lambda i: f"{sources.path}, line {i + 1}")
-    return Lazy(partial(_example, sources, targets, prepare), places)
+    return Lazy(partial(_example, sources, targets, finish(settings, settings.source, settings.target)), places)
 
 
 def _lines(place: Path, split: Split, ending: str, names: Sequence[str]) -> Lines:
@@ -42,6 +41,6 @@ def _lines(place: Path, split: Split, ending: str, names: Sequence[str]) -> Line
     return Lines(file)
 
 
-def _example(sources: Lines, targets: Lines, prepare: tuple[Preparation, Preparation], place: int) -> Example:
+def _example(sources: Lines, targets: Lines, finished: Finish, place: int) -> Example:
     """The id is the line number, from 1."""
-    return Example(str(place + 1), prepare[0](sources[place]), (prepare[1](targets[place]),))
+    return finished(Example(str(place + 1), sources[place], (targets[place],)))

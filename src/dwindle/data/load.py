@@ -7,7 +7,7 @@ world has ``examples(split, count, seed, knobs)`` instead, and its knobs are a f
 import difflib
 from collections.abc import Callable, Sequence
 
-from dwindle.data import features, image_paragraphs, jsonl, lines
+from dwindle.data import cnndm, features, image_paragraphs, jsonl, lines, nyt50, wmt14
 from dwindle.data.example import SPLITS, Example, Split
 from dwindle.data.settings import DataSettings, Size
 from dwindle.data.worlds import newsroom, phrasebook
@@ -15,6 +15,10 @@ from dwindle.data.worlds import newsroom, phrasebook
 __all__ = ["CORPORA", "SPLITS", "DataSettings", "Example", "Size", "Split", "load"]
 
 CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
+    "cnndm": cnndm.read,
+    "nyt50": nyt50.read,
+    "wmt14-en-de": wmt14.read_de,
+    "wmt14-en-fr": wmt14.read_fr,
     "jsonl": jsonl.read,
     "lines": lines.read,
     "image-paragraphs": image_paragraphs.read,

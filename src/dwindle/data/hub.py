@@ -1,0 +1,100 @@
+"""Data sets of the `datasets` library: by hub name, or a local copy (a folder of parquet files as the hub keeps
+them, or one that ``save_to_disk`` wrote). Memory-mapped, so size does not matter. Knows no corpus.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dwindle.data.example import Example, Split
+from dwindle.data.files import folder, kept, split_names
+from dwindle.data.lazy import Lazy
+from dwindle.data.settings import DataSettings
+
+PREFIX = "hub:"
+
+
+def is_local(path: Path) -> bool:
+    """Whether a folder holds a data set of the library."""
+    return (path / "dataset_dict.json").is_file() or next(path.rglob("*.parquet"), None) is not None
+
+
+def open(settings: DataSettings, split: Split, name: str, config: str, advice: str) -> Any:
+    """A split of the hub's ``name``, of ``hub:NAME`` in the path, or of a local folder, as a `datasets.Dataset`."""
+    try:
+        import datasets  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise ValueError(f"{settings.corpus} from the hub needs datasets: type pip install 'dwindle[data]'") from None
+    if settings.path is not None and not settings.path.startswith(PREFIX):
+        return _local(datasets, folder(settings, advice), split, config)
+    name = settings.path.removeprefix(PREFIX) if settings.path else name
+    try:
+        return datasets.load_dataset(name, config, split="validation" if split == "dev" else split)
+    except (OSError, ValueError, RuntimeError) as error:
+        first = str(error).split("\n")[0].rstrip(".")
+        raise ValueError(f"the hub did not give {name} ({first}): {advice}") from None
+
+
+def _local(datasets: Any, place: Path, split: Split, config: str) -> Any:
+    names = split_names(split)
+    if (place / "dataset_dict.json").is_file():
+        saved = datasets.load_from_disk(str(place))
+        found = [name for name in names if name in saved]
+        if found:
+            return saved[found[0]]
+    below = place / config if (place / config).is_dir() else place
+    files = sorted(str(f) for f in below.rglob("*.parquet") if f.name.startswith(names) or f.parent.name in names)
+    if not files:
+        raise ValueError(f"{place} has no parquet file of the {split} split: name it {split}-00000.parquet or alike")
+    try:
+        return datasets.load_dataset("parquet", data_files={split: files}, split=split)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{files[0]} cannot be read as parquet ({_cause(error)}): get it again") from None
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).split("\n")[0].rstrip(".")
+
+
+def column(dataset: Any, *path: str) -> Any:
+    """A column as an Arrow array, such as ("article",) or ("translation", "de")."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    if path[0] not in dataset.column_names:
+        raise ValueError(f"the data set has no column {path[0]!r} but {', '.join(map(repr, dataset.column_names))}")
+    values = dataset.data.column(path[0])
+    for name in path[1:]:
+        if not pa.types.is_struct(values.type) or values.type.get_field_index(name) < 0:
+            raise ValueError(f"the column {path[0]!r} has no {name!r} inside: it is {values.type}")
+        values = pc.struct_field(values, name)
+    return values
+
+
+def examples(
+    settings: DataSettings,
+    split: Split,
+    dataset: Any,
+    columns: Sequence[tuple[str, ...]],
+    make: Callable[[Any, int], Example],
+) -> Sequence[Example]:
+    """``make(dataset, row)`` for each row in which these columns are not empty."""
+    wanted = settings.size.of(split)
+    count = len(dataset) if wanted is None else min(wanted, len(dataset))
+    empty = sorted({row for path in columns for row in _empty(column(dataset, *path).slice(0, count))})
+    places = kept(count, empty, split, lambda row: f"row {row + 1} of the {split} split of {settings.corpus}")
+    return Lazy(partial(make, dataset), places)
+
+
+def _empty(values: Any) -> list[int]:
+    """The rows without a visible character, found without making Python strings."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return []
+    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), True)
+    return [int(row) for row in pc.indices_nonzero(blank).to_pylist()]
