@@ -23,7 +23,10 @@ from dwindle.attention.rules import Plain
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
-from dwindle.models.subword import FILE, NEWLINE, SubwordCodec, published, trained
+from dwindle.models.pointer_generator.config import Copy, PointerGeneratorConfig
+from dwindle.models.pointer_generator.model import PointerGenerator
+from dwindle.models.pointer_generator.words import WordCodec
+from dwindle.models.subword import FILE, SubwordCodec, published, trained
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 
@@ -32,13 +35,17 @@ Texts = Callable[[], Iterable[tuple[Any, str]]]
 """The training pairs, source and target, from the first on every time it is called."""
 
 _TYPES = {
+    "pointer-generator": [PointerGeneratorConfig.model_type],
     "transformer": ["marian"],
     "bertsum": ["encoder-decoder", "bert"],
     "bart": ["bart"],
     "top-down": [TopDownConfig.model_type],
 }
 """The model types that each kind starts from."""
-_OWN: dict[str, tuple[Any, Any]] = {TopDownConfig.model_type: (TopDown, RegionCodec)}
+_OWN: dict[str, tuple[Any, Any]] = {
+    PointerGeneratorConfig.model_type: (PointerGenerator, WordCodec),
+    TopDownConfig.model_type: (TopDown, RegionCodec),
+}
 """Our own models and their codecs, by model type."""
 
 
@@ -62,6 +69,8 @@ class ModelSettings:
     """The longest target of training in tokens, the rest is cut."""
     coverage: bool = False
     """Pointer-generator: See's coverage vector. A start without it gets it with new weights."""
+    copy: Copy = "plain"
+    """Pointer-generator: what it copies by, its attention or the diminished weights scaled to sum to one."""
     rule: str = "plain"
     """The rule, in notation."""
     layers: int | None = None
@@ -74,8 +83,10 @@ class ModelSettings:
             raise ValueError(f"lengths of {self.source_length} and {self.target_length} tokens: pass 2 or more each")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout}: pass a number from 0 on and below 1")
-        if self.coverage and self.kind != "pointer-generator":
-            raise ValueError(f"coverage belongs to the pointer-generator, and this is a {self.kind}: leave it out")
+        if (self.coverage or self.copy != "plain") and self.kind != "pointer-generator":
+            raise ValueError(
+                f"coverage and copy are the pointer-generator's, and this is a {self.kind}: leave them out"
+            )
         parse(self.rule)
 
 
@@ -130,8 +141,8 @@ def save(model: PreTrainedModel, codec: Codec, folder: str | Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load(folder: str | Path) -> tuple[PreTrainedModel, Codec]:
-    """What ``save`` has written, with its rule."""
+def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
+    """What ``save`` has written, with its rule. ``changes`` go into the config before the model is made."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise ValueError(f"{folder} is no saved model: it has no config.json")
@@ -139,29 +150,36 @@ def load(folder: str | Path) -> tuple[PreTrainedModel, Codec]:
     if kind in _OWN:
         model_class, codec_class = _OWN[kind]
         with bars_on_terminals():
-            return model_class.from_pretrained(folder), codec_class.from_pretrained(folder)
+            return model_class.from_pretrained(folder, **changes), codec_class.from_pretrained(folder)
     if not (folder / FILE).is_file():
         raise ValueError(f"{folder} has no {FILE}: it is no model of a run, though it may be the start of one")
     with bars_on_terminals():
-        return from_pretrained(folder), SubwordCodec.from_pretrained(folder)
+        return from_pretrained(folder, **changes), SubwordCodec.from_pretrained(folder)
 
 
 def _new(settings: ModelSettings, texts: Texts) -> tuple[PreTrainedModel, Codec]:
     """Random weights, and a vocabulary of the training texts."""
     numbers = presets.shape(settings.kind, settings.size, settings.dropout)
+    lengths = settings.source_length, settings.target_length
+    if settings.kind == "pointer-generator":
+        words = WordCodec.fitted(texts(), settings.vocabulary, *lengths)
+        config = PointerGeneratorConfig(vocab_size=len(words.vocabulary), **_pointer(settings), **numbers)
+        return PointerGenerator(config), words
     if settings.kind == "top-down":
-        codec = RegionCodec.fitted(texts(), settings.vocabulary, settings.source_length, settings.target_length)
-        sizes = {"vocab_size": len(codec.vocabulary), "feature_size": codec.width, "max_regions": codec.max_regions}
-        return TopDown(TopDownConfig(**sizes, **numbers)), codec
-    sentences = settings.kind == "bertsum"
+        regions = RegionCodec.fitted(texts(), settings.vocabulary, *lengths)
+        sizes = {"vocab_size": len(regions.vocabulary), "feature_size": regions.width, "max_regions": lengths[0]}
+        return TopDown(TopDownConfig(**sizes, **numbers)), regions
     tokenizer = trained((text for pair in texts() for text in pair), settings.vocabulary, settings.kind)
-    length = max(settings.source_length, settings.target_length)
-    if sentences:
-        model = presets.bertsum(numbers, tokenizer, length, presets.BERT[settings.size])
+    if settings.kind == "bertsum":
+        model = presets.bertsum(numbers, tokenizer, max(lengths), presets.BERT[settings.size])
     else:
         make = presets.bart if settings.kind == "bart" else presets.transformer
-        model = make(numbers, tokenizer, length)
-    return model, SubwordCodec(tokenizer, settings.source_length, settings.target_length, NEWLINE, sentences)
+        model = make(numbers, tokenizer, max(lengths))
+    return model, SubwordCodec(tokenizer, *lengths, sentences=settings.kind == "bertsum")
+
+
+def _pointer(settings: ModelSettings) -> dict[str, Any]:
+    return {"coverage": settings.coverage, "copy": settings.copy}
 
 
 def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Codec]:
@@ -173,26 +191,28 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
             f"{' or '.join(_TYPES[settings.kind])}: name another start or another kind"
         )
     if kind in _OWN or (Path(start) / FILE).is_file():
-        model, codec = load(start)
+        model, codec = load(start, **(_pointer(settings) if settings.kind == "pointer-generator" else {}))
     else:
         with bars_on_terminals():
             model, codec = _published(settings, start, kind)
     if isinstance(codec, SubwordCodec):
-        codec.source_length, codec.target_length = settings.source_length, settings.target_length
         presets.lengthen(model, max(settings.source_length, settings.target_length))
+    if isinstance(codec, SubwordCodec | WordCodec):
+        codec.source_length, codec.target_length = settings.source_length, settings.target_length
     return model, codec
 
 
 def _type_of(start: str) -> str:
+    """The model type of a folder or of a name on the hub."""
+    if (file := Path(start) / "config.json").is_file():
+        return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
+    if Path(start).exists():
+        raise ValueError(f"{start} is no saved model: it has no config.json")
     try:
         return str(AutoConfig.from_pretrained(start).model_type)
     except (OSError, ValueError) as error:
-        if (file := Path(start) / "config.json").is_file():  # a type that the library does not know
-            return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"{start} is no folder of a model, and as a name on the hub it is not to be had: {why}"
-        ) from None
+        raise ValueError(f"{start} is no folder, and not to be had from the hub: {why}") from None
 
 
 def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrainedModel, SubwordCodec]:

@@ -42,6 +42,11 @@ SIZES: dict[str, dict[str, Shape]] = {
         "tiny": _layers(64, 128, 4, 2, 0.2),
         "base": _layers(768, 2048, 8, 6, 0.2),
     },
+    "pointer-generator": {
+        "tiny": {"hidden_size": 32, "embedding_size": 16},
+        "small": {"hidden_size": 128, "embedding_size": 64},
+        "base": {"hidden_size": 256, "embedding_size": 128},  # See et al. 2017
+    },
     "top-down": {
         "tiny": {"hidden_size": 32, "embedding_size": 32, "attention_size": 32, "dropout": 0.1},
         "small": {"hidden_size": 128, "embedding_size": 128, "attention_size": 128, "dropout": 0.3},
@@ -59,6 +64,8 @@ def shape(kind: str, size: str, dropout: float | None = None) -> Shape:
     """The numbers of a kind at a size, with another dropout if there is one."""
     if size not in SIZES[kind]:
         raise ValueError(f"size={size!r} is unknown: a {kind} comes as {', '.join(SIZES[kind])}")
+    if dropout is not None and "dropout" not in SIZES[kind][size]:
+        raise ValueError(f"a {kind} has no dropout: leave it out")
     return SIZES[kind][size] | ({} if dropout is None else {"dropout": dropout})
 
 

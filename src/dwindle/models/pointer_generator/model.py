@@ -37,6 +37,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
     base_model_prefix = ""
     main_input_name = "input_ids"
     accepts_loss_kwargs = False  # the loss is a mean over examples, so micro-batches are averaged as they are
+    _keys_to_ignore_on_load_missing = ("decoder.covered.weight",)  # new where coverage is added to a trained model
     _is_stateful = True  # nothing can be taken back from an LSTM: no assisted decoding
 
     def __init__(self, config: PointerGeneratorConfig) -> None:

@@ -1,0 +1,1 @@
+"""Training: the library's ``Seq2SeqTrainer``, set up from settings. Knows models and examples, nothing of recipes."""

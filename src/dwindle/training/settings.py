@@ -1,0 +1,96 @@
+"""The training part of a recipe."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Optimiser = Literal["adagrad", "adam", "adamw"]
+Schedule = Literal["constant", "linear", "polynomial", "inverse-sqrt", "noam", "step"]
+Objective = Literal["cross-entropy", "self-critical"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long, with what, how often. One update of the weights is a step."""
+
+    steps: int | None = None
+    """How many steps; or else epochs."""
+    epochs: int | None = None
+    """How many times over the examples. The last batch of an epoch is left out if it is not full."""
+    batch_size: int = 16
+    """Examples in a batch, over all processes together."""
+    accumulate: int = 1
+    """Batches in a step."""
+    by_length: bool = False
+    """Put examples of similar length into a batch: less padding."""
+    objective: Objective = "cross-entropy"
+    """What is learnt: the reference, or CIDEr-D of what the model writes (images only)."""
+    optimiser: Optimiser = "adam"
+    """Which one."""
+    learning_rate: float = 5e-4
+    """The rate that the schedule scales."""
+    accumulator: float = 0.1
+    """What Adagrad's sums of squares begin with."""
+    beta1: float = 0.9
+    """Adam's memory of gradients."""
+    beta2: float = 0.999
+    """Adam's memory of squares."""
+    weight_decay: float = 0.0
+    """AdamW's; biases and norms have none."""
+    schedule: Schedule = "constant"
+    """How the rate goes on after the warm-up. Noam: rate x min(n^-0.5, n warmup^-1.5) at step n, as PreSumm's."""
+    warmup: int = 0
+    """Steps in which the rate rises from 0."""
+    power: float = 1.0
+    """Of the polynomial that falls to 0 at the end."""
+    decay: float = 0.85
+    """What the step schedule multiplies the rate with."""
+    decay_every: int = 5
+    """Epochs between two such."""
+    encoder_learning_rate: float | None = None
+    """The encoder's own rate, with a warm-up of its own: PreSumm's two optimisers."""
+    encoder_warmup: int = 0
+    """The encoder's own warm-up."""
+    clip: float = 0.0
+    """The largest norm of the gradient; 0: any."""
+    label_smoothing: float = 0.0
+    """The share of a label that goes to all words alike. Library models only."""
+    coverage_loss: float | None = None
+    """Pointer-generator with coverage: the weight of the coverage loss. None: as the model has it."""
+    bf16: bool = False
+    """Compute in bfloat16 where it is safe; weights stay in float32."""
+    log_every: int = 50
+    """Steps between two points of the curves."""
+    eval_every: int | None = None
+    """Steps between two measurements of the loss on dev. None: at the end."""
+    save_every: int = 1000
+    """Steps between two checkpoints, from which a run that was stopped goes on."""
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("training goes for so many steps or so many epochs: pass one of the two")
+        for name, options in (("optimiser", Optimiser), ("schedule", Schedule), ("objective", Objective)):
+            if (given := getattr(self, name)) not in get_args(options):
+                raise ValueError(f"{name}={given!r} is unknown: pass one of {', '.join(get_args(options))}")
+        for name in (
+            "steps",
+            "epochs",
+            "batch_size",
+            "accumulate",
+            "decay_every",
+            "log_every",
+            "eval_every",
+            "save_every",
+        ):
+            if (given := getattr(self, name)) is not None and given < 1:
+                raise ValueError(f"{name}={given}: pass 1 or more")
+        for name in ("accumulator", "weight_decay", "warmup", "encoder_warmup", "clip", "coverage_loss", "power"):
+            if (given := getattr(self, name)) is not None and given < 0:
+                raise ValueError(f"{name}={given}: pass 0 or more")
+        for name in ("beta1", "beta2", "label_smoothing"):
+            if not 0 <= (given := getattr(self, name)) < 1:
+                raise ValueError(f"{name}={given}: pass a number from 0 on and below 1")
+        for name in ("learning_rate", "encoder_learning_rate", "decay"):
+            if (given := getattr(self, name)) is not None and given <= 0:
+                raise ValueError(f"{name}={given}: pass more than 0")
+        if self.schedule in ("inverse-sqrt", "noam") and not self.warmup:
+            raise ValueError(f"the schedule {self.schedule} is made of its warm-up: pass warmup=1 or more")

@@ -1,0 +1,91 @@
+"""``train``: from examples to trained weights, and on from where it was stopped."""
+
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformers import PreTrainedModel
+
+from dwindle.data.example import Example
+from dwindle.models.build import is_own
+from dwindle.models.codec import Codec
+from dwindle.training.checkpoints import checkpoints, last_step
+from dwindle.training.settings import TrainingSettings
+from dwindle.training.trainer import Fit
+
+_NAMED = 5
+"""How many examples a message names."""
+
+
+def train(
+    model: PreTrainedModel,
+    codec: Codec,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+    settings: TrainingSettings,
+    folder: Path,
+    seed: int,
+) -> None:
+    """Train ``model`` in place. Checkpoints go to ``folder/checkpoints``, from where the same call goes on after it was
+    stopped; curves for TensorBoard go to ``folder/logs``.
+
+    ``seed`` draws dropout and the order of the examples. Started by ``torchrun`` or ``accelerate launch``, processes
+    share each batch.
+    """
+    _check(model, settings)
+    train = _filled(train, "training")
+    dev = _filled(dev, "dev") if dev else dev
+    if settings.eval_every is not None and not dev:
+        raise ValueError(f"eval_every={settings.eval_every}, but there are no dev examples: name some, or leave it out")
+    if settings.coverage_loss is not None:
+        model.config.coverage_loss = settings.coverage_loss
+    fit = _trainer(settings)(model, codec, train, dev, settings, folder, seed)
+    found = checkpoints(fit.home)
+    try:
+        if found and _finished(found[-1]):
+            fit._load_from_checkpoint(str(found[-1]))
+        else:
+            fit.train(resume_from_checkpoint=str(found[-1]) if found else None)
+    except KeyboardInterrupt:
+        step = last_step(fit.home)
+        print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
+        raise
+    model.eval()
+
+
+def _trainer(settings: TrainingSettings) -> type[Fit]:
+    if settings.objective == "self-critical":
+        raise ValueError("self-critical training needs the captioner's trainer, which this version lacks")
+    return Fit
+
+
+def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
+    """Refuse what this model cannot be trained with."""
+    if settings.label_smoothing and is_own(model):
+        raise ValueError(f"{type(model).__name__} has its own loss, without label smoothing: leave label_smoothing out")
+    if settings.coverage_loss is not None and not getattr(model.config, "coverage", False):
+        raise ValueError("coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave it out")
+
+
+def _filled(examples: Sequence[Example], which: str) -> Sequence[Example]:
+    """The examples that have a source and a target. The others are counted and named."""
+    empty = {i for i, e in enumerate(examples) if not (e.source.strip() and e.target.strip())}
+    if len(empty) == len(examples):
+        what = "all of them are empty" if empty else "there are none"
+        raise ValueError(f"no {which} examples to learn from ({what}): check the path and the columns of the data")
+    if not empty:
+        return examples
+    names = ", ".join(examples[i].id for i in sorted(empty)[:_NAMED]) + (", ..." if len(empty) > _NAMED else "")
+    warnings.warn(
+        f"{len(empty)} of {len(examples)} {which} examples have an empty source or target and are left out: {names}",
+        stacklevel=3,
+    )
+    return [e for i, e in enumerate(examples) if i not in empty]
+
+
+def _finished(checkpoint: Path) -> bool:
+    """Whether training had come to its end when this was written."""
+    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    return bool(state["global_step"] >= state["max_steps"])

@@ -1,0 +1,216 @@
+"""``Fit``: the library's trainer with this project's examples, loss, optimisers and checkpoints.
+
+It differs from ``Seq2SeqTrainer`` in four things. The loss of a step is a mean over all its items, however they are
+spread over micro-batches and processes. The order of examples is a function of seed and epoch. Optimisers and rates
+are those of ``TrainingSettings``. A checkpoint is whole or not there.
+
+Another objective is a subclass: override ``loss``, and ``count`` if it is not a mean over label tokens.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import Dataset
+from torch.utils.tensorboard import SummaryWriter
+from transformers import (
+    PreTrainedModel,
+    PrinterCallback,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    TrainerCallback,
+)
+from transformers.integrations import TensorBoardCallback
+
+from dwindle.data.example import Example
+from dwindle.models.bars import bars_on_terminals
+from dwindle.models.build import is_own
+from dwindle.models.codec import IGNORED, Batch, Codec, Row
+from dwindle.training.checkpoints import WRITING, clear, keep, last_step
+from dwindle.training.optimise import optimiser, schedule
+from dwindle.training.order import Order
+from dwindle.training.settings import TrainingSettings
+
+
+class Fit(Seq2SeqTrainer):
+    """Trains ``model`` on ``train``; checkpoints go to ``folder/checkpoints``, curves to ``folder/logs``."""
+
+    loss_is_scaled_for_ga = True  # by ``compute_loss``, over all micro-batches of a step
+    optimizer: Any
+    lr_scheduler: Any
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        codec: Codec,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        settings: TrainingSettings,
+        folder: Path,
+        seed: int,
+    ) -> None:
+        self.codec, self.settings, self.home = codec, settings, folder / "checkpoints"
+        lengths = [len(e.source if e.image is None else e.target) for e in train] if settings.by_length else None
+        self.order = Order(len(train), seed, settings.batch_size, lengths)
+        clear(self.home)
+        super().__init__(
+            model,
+            arguments(settings, self.home, seed, full=len(train) >= settings.batch_size, dev=bool(dev)),
+            data_collator=self.collate,
+            train_dataset=_Rows(self, train),
+            eval_dataset=_Rows(self, dev) if dev else None,
+            callbacks=[_StopAtNan()],
+        )
+        self.model_accepts_loss_kwargs = False  # most library models take the count of items and do not use it
+        self.remove_callback(PrinterCallback)
+        if self.is_world_process_zero():
+            self.add_callback(TensorBoardCallback(SummaryWriter(str(folder / "logs"), purge_step=last_step(self.home))))
+
+    def row(self, example: Example) -> Row:
+        """One example as its codec has it."""
+        return self.codec.encode(example.input, example.target)
+
+    def collate(self, rows: list[Row]) -> Batch:
+        return self.codec.collate(rows)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The mean loss of a micro-batch, over what ``count`` counts. ``model`` may be wrapped."""
+        if is_own(self.model):
+            mean: Tensor = model(**batch).loss
+            return mean
+        labels = batch.pop("labels")
+        read = self.model.prepare_decoder_input_ids_from_labels(labels)
+        logits = model(**batch, decoder_input_ids=read, use_cache=False).logits
+        smoothing = self.settings.label_smoothing if model.training else 0.0
+        return F.cross_entropy(
+            logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, label_smoothing=smoothing
+        )
+
+    def count(self, batch: Batch) -> Tensor:
+        """The items that the loss of a micro-batch is a mean of: label tokens, or examples."""
+        if not getattr(self.model, "accepts_loss_kwargs", True):
+            return torch.tensor(len(batch["labels"]))
+        words: Tensor = (batch["labels"] != IGNORED).sum()
+        return words
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Batch], num_batches: int, device: torch.device
+    ) -> tuple[list[Batch], Tensor | None]:
+        """The micro-batches of one step, and the count of all their items on all processes."""
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if not batches:
+            return batches, None
+        mine = torch.stack([self.count(batch).to(device) for batch in batches]).sum()
+        return batches, self.accelerator.reduce(mine, "sum")
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: Batch,
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | None = None,
+    ) -> Any:
+        """This micro-batch's share of the loss of its step. Processes average their gradients: hence their number."""
+        count = self.count(inputs)
+        loss = self.loss(model, dict(inputs))
+        if num_items_in_batch is not None:
+            loss = loss * count.to(loss.device) / num_items_in_batch * self.accelerator.num_processes
+        return (loss, {"loss": loss}) if return_outputs else loss
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        self.optimizer = self.optimizer or optimiser(self.model if model is None else model, self.settings)
+        return self.optimizer  # type: ignore[no-any-return]
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.lr_scheduler is None:
+            epoch = max(len(self.train_dataset) // self.settings.batch_size, 1)
+            epoch = math.ceil(epoch / self.settings.accumulate)
+            self.lr_scheduler = schedule(optimizer or self.optimizer, self.settings, num_training_steps, epoch)
+            self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Order:
+        return self.order
+
+    def _run_epoch(self, **about: Any) -> None:
+        self.order.epoch = about["epoch"]
+        super()._run_epoch(**about)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Into a folder beside, and from there to its place: at every moment the last checkpoint is whole."""
+        self.args.output_dir = str(self.home / WRITING)
+        try:
+            with bars_on_terminals():
+                super()._save_checkpoint(model, trial)
+        except Exception as error:  # the libraries that write have a class of their own for a full disk
+            clear(self.home)
+            raise OSError(
+                f"the checkpoint of step {self.state.global_step} could not be written ({error}): "
+                f"make room there; the same command goes on from step {last_step(self.home)}"
+            ) from error
+        finally:
+            self.args.output_dir = str(self.home)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            keep(self.home, self.state.global_step)
+        self.accelerator.wait_for_everyone()
+
+
+class _Rows(Dataset[Row]):
+    """Examples, encoded when they are asked for."""
+
+    def __init__(self, fit: Fit, examples: Sequence[Example]) -> None:
+        self.fit, self.examples = fit, examples
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.fit.row(self.examples[index])
+
+
+class _StopAtNan(TrainerCallback):
+    """A loss that is no number stays so: stop before it is saved."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
+        if not math.isfinite(logs.get("loss", 0.0)):
+            raise ValueError(
+                f"the loss is {logs['loss']} at step {state.global_step}: lower the learning rate, or clip"
+            )
+
+
+def arguments(settings: TrainingSettings, home: Path, seed: int, full: bool, dev: bool) -> Seq2SeqTrainingArguments:
+    """The library's arguments. ``full``: there are enough examples for a full batch; ``dev``: there are some of dev."""
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    if settings.batch_size % processes:
+        raise ValueError(f"{processes} processes cannot share a batch of {settings.batch_size}: pass a multiple of it")
+    length = {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
+    return Seq2SeqTrainingArguments(
+        output_dir=str(home),
+        **length,
+        per_device_train_batch_size=settings.batch_size // processes,
+        per_device_eval_batch_size=settings.batch_size // processes,
+        gradient_accumulation_steps=settings.accumulate,
+        max_grad_norm=settings.clip,
+        bf16=settings.bf16,
+        seed=seed,
+        save_strategy="steps",
+        save_steps=settings.save_every,
+        eval_strategy="steps" if dev else "no",
+        eval_steps=settings.eval_every or sys.maxsize,
+        prediction_loss_only=True,
+        logging_steps=settings.log_every,
+        logging_nan_inf_filter=False,
+        disable_tqdm=not sys.stderr.isatty(),
+        report_to="none",
+        remove_unused_columns=False,
+        label_names=["labels"],
+        dataloader_drop_last=full,  # else the batch is all there is
+        dataloader_pin_memory=torch.cuda.is_available(),
+    )
