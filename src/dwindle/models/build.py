@@ -109,11 +109,16 @@ def put_rule(model: PreTrainedModel, rule: str, layers: int | None) -> None:
     if is_own(model):
         model.set_rule(rule)
     elif not isinstance(parse(rule), Plain):
-        if layers is None and model.config.model_type in presets.PAPER_LAYERS:
-            layers = min(presets.PAPER_LAYERS[model.config.model_type], len(cross_attention(model)))
-        attach(model, rule, layers)
+        attach(model, rule, rule_layers(model, layers))
     elif hasattr(model, "_dwindle"):
         detach(model)
+
+
+def rule_layers(model: PreTrainedModel, layers: int | None) -> int | None:
+    """How many of the last layers of a library model a rule is for: ``layers``, or those of the paper; None for all."""
+    if layers is None and model.config.model_type in presets.PAPER_LAYERS:
+        return min(presets.PAPER_LAYERS[model.config.model_type], len(cross_attention(model)))
+    return layers
 
 
 def is_own(model: PreTrainedModel) -> bool:
