@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dwindle.generation import coverage as coverage_file
 from dwindle.metrics import entropy
 from dwindle.metrics.outputs import Item, Outputs
 from dwindle.metrics.score import score
@@ -34,8 +35,8 @@ def test_entropy_by_hand(tmp_path):
 def test_write_then_read(tmp_path):
     rng = np.random.default_rng(0)
     coverage = {name: (rng.random((3, n)), rng.random((3, n))) for name, n in (("x", 4), ("y", 1), ("z", 7))}
-    entropy.write(tmp_path / "c.npz", coverage)
-    back = entropy.read(tmp_path / "c.npz")
+    coverage_file.write(tmp_path / "c.npz", coverage)
+    back = coverage_file.read(tmp_path / "c.npz")
     assert all(np.array_equal(back[name], np.stack(pair)) for name, pair in coverage.items())
 
 

@@ -1,0 +1,234 @@
+"""``decode``: the outputs of a whole corpus, batch by batch; killed at any moment it goes on where it was.
+
+Long sources come first, alike in length, so that batches have little padding and memory runs out early or never. Each
+batch becomes a part on disk; shards (i of n) are processes that each decode a share, and the one that finds all parts
+there writes the outputs. Everything that decides an output is in the fingerprint: after a change of the model, the
+codec, the corpus or the settings, nothing is taken from before.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from dwindle.data.example import Example
+from dwindle.generation import coverage
+from dwindle.generation.generate import counted, prepared, search
+from dwindle.generation.parts import Decoded, Parts, write_whole
+from dwindle.generation.settings import DecodingSettings
+from dwindle.models.codec import Codec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SUMMARY = "decoding.json"
+
+Progress = Callable[[int], None]
+"""Told how many items were just finished."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What there is to know of a finished decoding."""
+
+    fingerprint: str
+    items: int
+    truncated: int
+    """Sources that were longer than the model reads."""
+    empty: int
+    """Hypotheses without a word."""
+
+
+def decode(
+    model: "PreTrainedModel",
+    codec: Codec,
+    examples: Sequence[Example],
+    settings: DecodingSettings,
+    folder: Path,
+    progress: Progress = lambda done: None,
+    shard: tuple[int, int] | None = None,
+    layers: int | None = None,
+) -> Summary | None:
+    """Write ``outputs.jsonl`` and ``coverage.npz`` of ``examples`` into ``folder``.
+
+    Args:
+        model: with its rule, if it has one; on the device to decode on.
+        codec: the model's.
+        examples: what to decode; ids must differ.
+        settings: how to search.
+        folder: of the run.
+        progress: told how many items were just finished, those found finished too.
+        shard: (i, n), the i-th of n shares, from 0; None: as launched (RANK and WORLD_SIZE, which torchrun sets).
+        layers: for a library model without a rule, on how many of its last layers coverage is counted; None: on those
+            that a rule would have, so that models with and without one can be compared.
+
+    Returns:
+        The summary; None if other shards still have to finish, the last of which writes the files.
+    """
+    rank, shards = _launched() if shard is None else shard
+    if not 0 <= rank < shards:
+        raise ValueError(f"shard {rank} of {shards} does not exist: they are numbered 0 to {shards - 1}")
+    fingerprint, order = _survey(model, codec, examples, settings, layers)
+    folder.mkdir(parents=True, exist_ok=True)
+    mine = order[rank::shards]
+    if (summary := _finished(folder, fingerprint)) is not None:
+        progress(len(mine))
+        return summary
+    parts = Parts(folder, fingerprint)
+    done = parts.indices()
+    todo = [index for index in mine if index not in done]
+    progress(len(mine) - len(todo))
+    with prepared(model, settings, layers):
+        for indices in _batches(todo, settings.batch_size):
+            parts.add(_decoded(model, codec, examples, indices, settings, layers))
+            progress(len(indices))
+    if len(parts.indices()) < len(examples):
+        return None
+    return _merged(parts, examples, folder, fingerprint)
+
+
+def _launched() -> tuple[int, int]:
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _batches(indices: list[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(indices), size):
+        yield indices[start : start + size]
+
+
+def _decoded(
+    model: "PreTrainedModel",
+    codec: Codec,
+    examples: Sequence[Example],
+    indices: list[int],
+    settings: DecodingSettings,
+    layers: int | None,
+) -> list[Decoded]:
+    """One batch. A text without a character is not shown to the model: its output is empty."""
+    from dwindle.models.attended import attended
+
+    empty = [i for i in indices if examples[i].image is None and not examples[i].source.strip()]
+    nothing = np.zeros((0, 0), dtype=np.float32)
+    items = [Decoded(i, "", False, nothing, nothing) for i in empty]
+    read = [i for i in indices if i not in empty]
+    if not read:
+        return items
+    rows, cut = [], []
+    for i in read:
+        before = codec.truncated
+        rows.append(codec.encode(examples[i].input))
+        cut.append(codec.truncated > before)
+    batch = codec.collate(rows)
+    sequences = search(model, batch, settings)
+    with counted(model, layers):
+        seen = attended(model, batch, sequences)
+    texts = codec.decode(sequences.cpu(), batch)
+    real = _real(batch, seen.coverage)
+    for n, i in enumerate(read):
+        raw, effective = (x[:, n, real[n]].numpy() for x in (seen.coverage, seen.effective))
+        items.append(Decoded(i, texts[n], cut[n], raw, effective))
+    return items
+
+
+def _real(batch: dict[str, Any], covered: torch.Tensor) -> torch.Tensor:
+    """Bool (N, S): the source positions that are no padding. Encoders of sound and images change how many there are."""
+    mask = batch.get("attention_mask")
+    shape = covered.shape[1:]
+    return mask.bool().cpu() if mask is not None and mask.shape == shape else torch.ones(shape, dtype=torch.bool)
+
+
+def _survey(
+    model: "PreTrainedModel",
+    codec: Codec,
+    examples: Sequence[Example],
+    settings: DecodingSettings,
+    layers: int | None,
+) -> tuple[str, list[int]]:
+    """The fingerprint of all that decides the outputs, and the items, longest source first."""
+    if not len(examples):
+        raise ValueError("there is nothing to decode: the corpus has no examples")
+    print_ = hashlib.blake2b(digest_size=12)
+    deciding = {k: v for k, v in asdict(settings).items() if k != "batch_size"}
+    config = {k: v for k, v in model.config.to_dict().items() if not k.startswith("_")}
+    print_.update(json.dumps([deciding, layers, config, type(codec).__name__], sort_keys=True, default=str).encode())
+    for name, weight in model.state_dict().items():
+        print_.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
+        print_.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    _update_from_codec(print_, codec)
+    lengths, ids = [], set()
+    for example in examples:
+        told = [example.id, example.source, example.references, example.gold, str(example.image)]
+        print_.update(json.dumps(told, sort_keys=True).encode())
+        lengths.append(len(example.source.split()))
+        ids.add(example.id)
+    if len(ids) < len(examples):
+        raise ValueError(f"{len(examples)} examples have {len(ids)} ids: give every example its own")
+    return print_.hexdigest(), sorted(range(len(examples)), key=lambda i: (-lengths[i], i))
+
+
+def _update_from_codec(print_: Any, codec: Codec) -> None:
+    """What a codec saves is what it knows."""
+    with tempfile.TemporaryDirectory() as folder:
+        codec.save_pretrained(Path(folder))
+        for path in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
+            print_.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+
+
+def _finished(folder: Path, fingerprint: str) -> Summary | None:
+    path = folder / SUMMARY
+    if not (path.is_file() and (folder / "outputs.jsonl").is_file() and (folder / "coverage.npz").is_file()):
+        return None
+    summary = Summary(**json.loads(path.read_text(encoding="utf-8")))
+    return summary if summary.fingerprint == fingerprint else None
+
+
+def _merged(parts: Parts, examples: Sequence[Example], folder: Path, fingerprint: str) -> Summary:
+    """All parts as two files, the summary last; then the parts go."""
+    try:
+        items = parts.read()
+    except FileNotFoundError:  # another shard, finished at the same moment, has done all this
+        summary = _finished(folder, fingerprint)
+        if summary is None:
+            raise
+        return summary
+    lines = [_line(example, items[i].hypothesis) for i, example in enumerate(examples)]
+    write_whole(folder / "outputs.jsonl", "".join(lines).encode())
+    file = io.BytesIO()
+    coverage.write(file, {example.id: _columns(items, i) for i, example in enumerate(examples)})
+    write_whole(folder / "coverage.npz", file.getvalue())
+    truncated = sum(item.truncated for item in items.values())
+    empty = sum(not item.hypothesis.strip() for item in items.values())
+    summary = Summary(fingerprint, len(examples), truncated, empty)
+    write_whole(folder / SUMMARY, (json.dumps(asdict(summary)) + "\n").encode())
+    parts.remove()
+    return summary
+
+
+def _line(example: Example, hypothesis: str) -> str:
+    """One line of ``outputs.jsonl``."""
+    record: dict[str, Any] = {"id": example.id, "source": example.source}
+    if len(example.references) == 1:
+        record["reference"] = example.references[0]
+    elif example.references:
+        record["references"] = list(example.references)
+    record["hypothesis"] = hypothesis
+    if example.gold is not None:
+        record["gold"] = example.gold
+    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _columns(items: dict[int, Decoded], index: int) -> tuple[coverage.Array, coverage.Array]:
+    """Raw and effective coverage (L, S) of an item; without a source, one position that got nothing."""
+    item = items[index]
+    if item.raw.size:
+        return item.raw, item.effective
+    layers = max(1, *(len(other.raw) for other in items.values()), 1)
+    return np.zeros((layers, 1), dtype=np.float32), np.zeros((layers, 1), dtype=np.float32)

@@ -1,0 +1,114 @@
+"""``generate``: the outputs of one batch, found as ``DecodingSettings`` say and in no other way.
+
+It knows models, not text: a codec turns its sequences into words.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from dwindle.attach.handle import attach
+from dwindle.attention.rules import Plain
+from dwindle.generation.settings import DecodingSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_KEPT = (
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id"),
+    *("forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens", "bad_words_ids"),
+)
+"""What a checkpoint's generation config says of its tokens. All else is said by the settings."""
+
+
+def generate(model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings) -> Tensor:
+    """The best hypothesis for each source.
+
+    Args:
+        model: an encoder-decoder model of the library, or one of ours.
+        batch: what a codec's ``collate`` gives; labels are not looked at.
+        settings: how to search.
+
+    Returns:
+        (B, 1 + T): the start token, then T generated tokens, padded after the end token.
+    """
+    with prepared(model, settings):
+        return search(model, batch, settings)
+
+
+def search(model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings) -> Tensor:
+    """``generate`` on a model that is already ``prepared``."""
+    from transformers import LogitsProcessorList
+    from transformers.generation.logits_process import LogitNormalization, RepetitionPenaltyLogitsProcessor
+
+    from dwindle.generation.processors import SoftTrigrams
+    from dwindle.generation.search import Search
+
+    processors = LogitsProcessorList()
+    if settings.repetition_penalty != 1:  # here, for the library's own would punish the start token, often the end's
+        processors.append(LogitNormalization())  # as in a beam search: greedy search would hand over raw logits
+        processors.append(RepetitionPenaltyLogitsProcessor(settings.repetition_penalty, prompt_ignore_length=1))
+    if settings.soft_trigrams:
+        processors.append(SoftTrigrams(settings.soft_trigrams))
+    given = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
+    how = {"custom_generate": Search(settings)} if settings.beams > 1 else {}
+    with torch.no_grad():
+        sequences: Tensor = model.generate(**given, logits_processor=processors, **how)
+    return sequences
+
+
+@contextmanager
+def prepared(model: "PreTrainedModel", settings: DecodingSettings, layers: int | None = None) -> Iterator[None]:
+    """For the time of the block: evaluation mode, only these settings, and attention that is counted if need be.
+
+    ``layers``: as in ``counted``.
+    """
+    from transformers import GenerationConfig
+
+    _check_length(model, settings)
+    before, training = model.generation_config, model.training
+    kept = {name: getattr(before, name, None) for name in _KEPT}
+    model.generation_config = GenerationConfig(
+        **{name: value for name, value in kept.items() if value is not None},
+        num_beams=settings.beams,
+        do_sample=False,
+        use_cache=True,
+        max_new_tokens=settings.max_length,
+        min_new_tokens=settings.min_length,
+        no_repeat_ngram_size=settings.block_ngrams,
+        **({"early_stopping": settings.early_stopping} if settings.beams > 1 else {}),
+    )
+    model.eval()
+    try:
+        with counted(model, layers) if settings.coverage_penalty != "none" else nullcontext():
+            yield
+    finally:
+        model.generation_config = before
+        model.train(training)
+
+
+@contextmanager
+def counted(model: "PreTrainedModel", layers: int | None = None) -> Iterator[None]:
+    """For the time of the block the coverage of ``model`` is counted: by its rule, or by a plain one.
+
+    ``layers``: on how many of the last layers, where there is no rule; None: those that a rule would have.
+    """
+    from dwindle.models.build import is_own, rule_layers
+
+    if is_own(model) or hasattr(model, "_dwindle"):
+        yield
+        return
+    with attach(model, Plain(), rule_layers(model, layers)):
+        yield
+
+
+def _check_length(model: "PreTrainedModel", settings: DecodingSettings) -> None:
+    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    if limit is not None and settings.max_length > limit:
+        raise ValueError(
+            f"decoding: max_length {settings.max_length} is more than the {limit} positions this "
+            f"{type(model).__name__} has: give {limit} or less"
+        )

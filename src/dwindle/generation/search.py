@@ -1,0 +1,122 @@
+"""``Search``: the library's beam search, ranking by our score.
+
+The search itself is ``_beam_search`` of `transformers`, run on a stand-in for the model. The stand-in passes everything
+on to the model but for the four small methods in which scores are compared. Running hypotheses keep their pure
+log-probability; the score is made anew wherever hypotheses are ranked, so that no rounding adds up.
+
+Shapes: B sources, K beams, V tokens, C candidates of a step, S source positions.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from dwindle.attach.cache import covered
+from dwindle.generation.score import norm, penalty
+from dwindle.generation.settings import DecodingSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_NEVER = -1e9  # what the library gives to hypotheses that must not be chosen
+
+
+class Search:
+    """For ``custom_generate`` of the library's ``generate()``."""
+
+    def __init__(self, settings: DecodingSettings) -> None:
+        self.settings = settings
+
+    def __call__(self, model: "PreTrainedModel", input_ids: Tensor, **given: Any) -> Any:
+        scored = _Scored(model, self.settings, len(input_ids), given.get("attention_mask"))
+        return type(model)._beam_search(scored, input_ids, **given)
+
+
+class _Scored:
+    """The model, but for how its hypotheses are ranked."""
+
+    def __init__(self, model: "PreTrainedModel", settings: DecodingSettings, rows: int, mask: Tensor | None) -> None:
+        self.model, self.settings, self.mask = model, settings, mask
+        self.penalty = torch.zeros(rows, device=model.device)
+        """(B K,): of the coverage after the row that this step's tokens come from."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def __call__(self, **inputs: Any) -> Any:
+        return self.model(**inputs)
+
+    def score(self, log_probs: Tensor, length: int, penalty: Tensor) -> Tensor:
+        return log_probs / norm(self.settings, length) + penalty
+
+    def _update_model_kwargs_for_generation(self, outputs: Any, model_kwargs: dict[str, Any], **given: Any) -> Any:
+        """Called after each forward pass: now the cache knows the coverage."""
+        if self.settings.coverage_penalty != "none":
+            coverage = mean_coverage(self.model, outputs.past_key_values)
+            real = torch.ones_like(coverage) if self.mask is None else self.mask
+            self.penalty = penalty(self.settings, coverage, real.bool())
+        return self.model._update_model_kwargs_for_generation(outputs, model_kwargs, **given)
+
+    def _get_top_k_continuations(
+        self, *, accumulated_log_probs: Tensor, cur_len: int, decoder_prompt_len: int, **given: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The C best of (B, K V) continuations, best first; their log-probabilities stay pure."""
+        beams, length = given["num_beams"], cur_len + 1 - decoder_prompt_len
+        ranked = accumulated_log_probs
+        tokens = ranked.shape[1] // beams
+        if self.settings.stepwise:
+            ranked = self.score(ranked.view(-1, tokens), length, self.penalty[:, None]).view(ranked.shape)
+        _, sequences, origins = self.model._get_top_k_continuations(
+            accumulated_log_probs=ranked, cur_len=cur_len, decoder_prompt_len=decoder_prompt_len, **given
+        )
+        beam, token = origins[..., length - 1] % beams, sequences[..., cur_len]
+        return accumulated_log_probs.gather(1, beam * tokens + token), sequences, origins
+
+    def _get_running_beams_for_next_iteration(
+        self,
+        *,
+        topk_log_probs: Tensor,
+        topk_running_sequences: Tensor,
+        topk_running_beam_indices: Tensor,
+        next_token_hits_stopping_criteria: Tensor,
+        num_beams: int,
+    ) -> tuple[Tensor, ...]:
+        """The first K unfinished candidates. (The library ranks them again, by what it takes for their score.)"""
+        ended = next_token_hits_stopping_criteria
+        first = ended.long().argsort(dim=1, stable=True)[:, :num_beams]
+        kept = (topk_running_sequences, topk_log_probs + ended * _NEVER, topk_running_beam_indices)
+        return tuple(self.model._gather_beams(x, first) for x in kept)
+
+    def _update_finished_beams(self, *, topk_log_probs: Tensor, length_penalty: float, **given: Any) -> Any:
+        """Finished hypotheses are ranked by their score; the library's own length penalty is put to 0."""
+        length = given["cur_len"] + 1 - given["decoder_prompt_len"]
+        origins = given["topk_running_beam_indices"][..., length - 1].long()
+        scores = self.score(topk_log_probs, length, self.penalty[origins])
+        return self.model._update_finished_beams(topk_log_probs=scores, length_penalty=0.0, **given)
+
+    def _check_early_stop_heuristic(
+        self,
+        *,
+        is_early_stop_heuristic_unsatisfied: Tensor,
+        running_beam_scores: Tensor,
+        beam_scores: Tensor,
+        max_length: int,
+        decoder_prompt_len: int,
+        **_: Any,
+    ) -> Tensor:
+        """Bool (B, 1): whether a running hypothesis can still win.
+
+        Log-probabilities only fall, norms only grow with length, and penalties are never positive: this bound is safe.
+        """
+        best_possible = running_beam_scores.amax(1, keepdim=True) / norm(self.settings, max_length - decoder_prompt_len)
+        return is_early_stop_heuristic_unsatisfied & (best_possible > beam_scores[:, :1])
+
+
+def mean_coverage(model: "PreTrainedModel", cache: Any) -> Tensor:
+    """(B K, S): the attention each source position has had so far, mean of heads and of attached layers."""
+    if hasattr(cache, "coverage"):  # the state of one of our own models
+        layers = [cache.coverage]
+    else:
+        layers = [covered(cache, one.module.layer_idx, 0).coverage for one in model._dwindle.attached]
+    return torch.stack([layer.total.mean(1) for layer in layers]).mean(0)

@@ -1,0 +1,116 @@
+"""A beam search written from the definitions, one hypothesis at a time, without a cache: the slow twin.
+
+It also has the tiny model of these tests: random, with sharp attention, and ready to end at various lengths.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import transformers as hf
+from torch import Tensor
+
+from dwindle.generation.settings import DecodingSettings
+
+WORDS, PAD, END = 24, 1, 2
+
+
+def model(seed: int = 0, ending: float = 3.0, **changes: Any) -> hf.BartForConditionalGeneration:
+    torch.manual_seed(seed)
+    shape = {"encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = hf.BartConfig(
+        **shape,
+        vocab_size=WORDS,
+        d_model=16,
+        encoder_ffn_dim=24,
+        decoder_ffn_dim=24,
+        max_position_embeddings=32,
+        init_std=0.5,
+        dropout=0.0,
+        pad_token_id=PAD,
+        bos_token_id=0,
+        eos_token_id=END,
+        decoder_start_token_id=END,
+        forced_eos_token_id=None,
+        tie_word_embeddings=False,
+        **{"attn_implementation": "eager", **changes},
+    )
+    made = hf.BartForConditionalGeneration(config).eval()
+    made.final_logits_bias[0, END] = ending
+    return made
+
+
+def batch(lengths: tuple[int, ...] = (9, 8, 6, 3), seed: int = 1) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in enumerate(lengths):
+        ids[row, :length] = torch.randint(4, WORDS, (length,), generator=generator)
+    return {"input_ids": ids, "attention_mask": (ids != PAD).long()}
+
+
+def best(model: hf.PreTrainedModel, source: Tensor, settings: DecodingSettings) -> tuple[list[int], float]:
+    """The best hypothesis for one source (S,) without padding, from the start token on, and its score."""
+    running, finished = [([END], 0.0)], []
+    for length in range(1, settings.max_length + 1):
+        candidates = []
+        steps = step(model, source, [tokens for tokens, _ in running], settings)
+        for (tokens, so_far), (log_probs, coverage) in zip(running, steps, strict=True):
+            for token, more in enumerate(log_probs):
+                total = so_far + more
+                full = score(total, length, coverage, settings)
+                candidates.append((full if settings.stepwise else total, [*tokens, token], total, full))
+        candidates.sort(key=lambda candidate: -candidate[0])
+        top, running = candidates[: 2 * settings.beams], []
+        for place, (_, tokens, total, full) in enumerate(top):
+            if tokens[-1] == END or length == settings.max_length:
+                if place < settings.beams:
+                    finished.append((full, tokens))
+            elif len(running) < settings.beams:
+                running.append((tokens, total))
+        if settings.early_stopping and len(finished) >= settings.beams:
+            break
+    full, tokens = max(finished)
+    return tokens, full
+
+
+def step(
+    model: hf.PreTrainedModel, source: Tensor, hypotheses: list[list[int]], settings: DecodingSettings
+) -> Iterator[tuple[list[float], Tensor]]:
+    """Log-probabilities of the next token of each, and the coverage (S,) after the row they come from."""
+    sources = source.expand(len(hypotheses), -1)
+    with torch.no_grad():
+        out = model(input_ids=sources, decoder_input_ids=torch.tensor(hypotheses), output_attentions=True)
+    layers = torch.stack(out.cross_attentions)  # (L, N, H, T, S)
+    for logits, coverage, tokens in zip(out.logits[:, -1], layers.sum(3).mean((0, 2)), hypotheses, strict=True):
+        yield processed(logits.log_softmax(-1).tolist(), tokens, settings), coverage
+
+
+def processed(log_probs: list[float], tokens: list[int], settings: DecodingSettings) -> list[float]:
+    written = tokens[1:]
+    for token in set(written):
+        log_probs[token] *= settings.repetition_penalty
+    for token in range(WORDS):
+        again = count(written, [*written[-2:], token], 3)
+        log_probs[token] -= settings.soft_trigrams * math.log(2) * again
+        size = settings.block_ngrams
+        if size and count(tokens, [*tokens[len(tokens) - size + 1 :], token], size):
+            log_probs[token] = -math.inf
+    if len(written) < settings.min_length:
+        log_probs[END] = -math.inf
+    return log_probs
+
+
+def count(tokens: list[int], ngram: list[int], size: int) -> int:
+    return sum(tokens[i : i + size] == ngram for i in range(len(tokens) - size + 1)) if len(ngram) == size else 0
+
+
+def score(log_prob: float, length: int, coverage: Tensor, settings: DecodingSettings) -> float:
+    alpha, beta = settings.alpha, settings.beta
+    divisor = {"none": 1, "average": length + 1, "alpha": length**alpha, "gnmt": (5 + length) ** alpha / 6**alpha}
+    penalty = 0.0
+    if settings.coverage_penalty == "gnmt":
+        penalty = beta * sum(math.log(min(c, 1.0)) for c in coverage.tolist())
+    if settings.coverage_penalty == "gehrmann":
+        penalty = -beta * (-len(coverage) + sum(max(c, 1.0) for c in coverage.tolist()))
+    return log_prob / divisor[settings.length_norm] + penalty

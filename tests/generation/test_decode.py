@@ -1,0 +1,262 @@
+"""Bulk decoding: complete, in order, the same however it was cut into batches, shards and lives."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import slow
+import torch
+from numbers_codec import SETTINGS, Numbers, corpus
+
+from dwindle.attach.handle import attach
+from dwindle.data.example import Example
+from dwindle.generation import decode as module
+from dwindle.generation.coverage import read
+from dwindle.generation.decode import decode
+from dwindle.generation.generate import generate
+from dwindle.models.attended import attended
+
+
+def run(folder, examples=None, settings=SETTINGS, model=None, codec=None, **more):
+    examples = corpus() if examples is None else examples
+    return decode(model or slow.model(1), codec or Numbers(), examples, settings, folder, **more)
+
+
+def hypotheses(folder):
+    return {r["id"]: r["hypothesis"] for r in map(json.loads, (folder / "outputs.jsonl").read_text().splitlines())}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The corpus, decoded in one go."""
+    folder = tmp_path_factory.mktemp("whole")
+    run(folder)
+    return folder
+
+
+def same(folder, whole):
+    assert (folder / "outputs.jsonl").read_bytes() == (whole / "outputs.jsonl").read_bytes()
+    found, expected = read(folder / "coverage.npz"), read(whole / "coverage.npz")
+    assert list(found) == list(expected)
+    assert all(np.allclose(found[id], expected[id], atol=1e-5) for id in expected)
+
+
+def test_each_item_alone(whole):
+    """The outputs and the coverage of each example by itself, with no padding."""
+    model, codec = slow.model(1), Numbers()
+    lines = [json.loads(line) for line in (whole / "outputs.jsonl").read_text().splitlines()]
+    coverage = read(whole / "coverage.npz")
+    assert [line["id"] for line in lines] == [e.id for e in corpus()]
+    for example, line in zip(corpus(), lines, strict=True):
+        batch = codec.collate([codec.encode(example.input)])
+        sequences = generate(model, batch, SETTINGS)
+        assert line["hypothesis"] == codec.decode(sequences, batch)[0]
+        record = attended(model, batch, sequences)  # both layers: the paper's last seven of BART reach that far
+        both = torch.stack([record.coverage, record.effective])[:, :, 0]
+        assert np.allclose(coverage[example.id], both.numpy(), atol=1e-5)
+        references = [line["reference"]] if len(example.references) == 1 else line["references"]
+        assert tuple(references) == example.references
+        assert line.get("gold") == example.gold
+
+
+def test_the_summary_counts(whole):
+    summary = json.loads((whole / "decoding.json").read_text())
+    long = sum(len(e.source.split()) > 10 for e in corpus())
+    assert summary["items"] == 11
+    assert summary["truncated"] == long > 0
+    assert summary["empty"] == sum(not text for text in hypotheses(whole).values()) > 0
+    assert not list(whole.glob("parts-*"))
+
+
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_any_batch_size(size, whole, tmp_path):
+    run(tmp_path, settings=replace(SETTINGS, batch_size=size))
+    same(tmp_path, whole)
+
+
+def test_shards_in_any_order(whole, tmp_path):
+    told = [run(tmp_path, shard=(i, 3)) for i in (2, 0, 1)]
+    assert told[:2] == [None, None]
+    assert told[2].items == 11
+    same(tmp_path, whole)
+
+
+def test_shards_as_launched(whole, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in "10":
+        monkeypatch.setenv("RANK", rank)
+        run(tmp_path)
+    same(tmp_path, whole)
+
+
+def test_two_shards_finish_at_once(whole, tmp_path, monkeypatch):
+    """The other one merges and clears up between our looking and our reading."""
+    run(tmp_path, shard=(0, 2))
+    merged = module._merged
+
+    def late(parts, *rest):
+        monkeypatch.setattr(module, "_merged", merged)
+        merged(parts, *rest)
+        monkeypatch.setattr(parts, "read", lambda: (_ for _ in ()).throw(FileNotFoundError))
+        return merged(parts, *rest)
+
+    monkeypatch.setattr(module, "_merged", late)
+    assert run(tmp_path, shard=(1, 2)).items == 11
+    same(tmp_path, whole)
+
+
+def test_interrupted_and_taken_up(whole, tmp_path):
+    """Ctrl-C after each batch in turn; then other batches and shards go on from there."""
+    lives, items = 0, []
+
+    def stop(done):
+        items.append(done)
+        if done and len(items) == 2:
+            raise KeyboardInterrupt
+
+    while True:
+        items.clear()
+        try:
+            run(tmp_path, settings=replace(SETTINGS, batch_size=2 + lives % 2), progress=stop)
+            break
+        except KeyboardInterrupt:
+            lives += 1
+            assert not (tmp_path / "outputs.jsonl").exists()
+    assert lives >= 3
+    same(tmp_path, whole)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dataclasses import replace
+import numpy as np
+from numbers_codec import SETTINGS, Numbers, corpus
+from dwindle.generation import parts
+from dwindle.generation.decode import decode
+import slow
+moment, count = sys.argv[2], int(sys.argv[3])
+calls = 0
+def dying(function, after=False):
+    def wrapper(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == count and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        given = function(*args, **kwargs)
+        if calls == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return given
+    return wrapper
+if moment == "fsync":
+    os.fsync = dying(os.fsync)
+elif moment == "replace":
+    Path.replace = dying(Path.replace, after=True)
+decode(slow.model(1), Numbers(), corpus(), replace(SETTINGS, batch_size=3), Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_killed_at_every_write(moment, whole, tmp_path):
+    """kill -9 before and after each file is there: four parts, the outputs, the coverage, the summary."""
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    for count in range(1, 9):
+        folder = tmp_path / str(count)
+        command = [sys.executable, "-c", KILLED, str(folder), moment, str(count)]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths})
+        assert done.returncode == (0 if count == 8 else -signal.SIGKILL)
+        progress = []
+        run(folder, progress=progress.append)
+        assert sum(progress) == 11
+        same(folder, whole)
+        assert not list(folder.glob("parts-*")) or count == 7
+
+
+def test_done_is_done(whole, monkeypatch):
+    monkeypatch.setattr(module, "search", None)
+    before = (whole / "outputs.jsonl").stat().st_mtime_ns
+    progress = []
+    assert run(whole, progress=progress.append).items == 11
+    assert sum(progress) == 11
+    assert (whole / "outputs.jsonl").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("what", ["settings", "weights", "rule", "codec", "corpus"])
+def test_a_change_takes_nothing_from_before(what, tmp_path):
+    """Half is decoded; then something changes: the outputs are those of a fresh folder."""
+
+    def half(done):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "a", progress=half)
+    model, changed = slow.model(1), {}
+    if what == "settings":
+        changed = {"settings": replace(SETTINGS, min_length=5)}
+    elif what == "weights":
+        with torch.no_grad():
+            model.final_logits_bias[0, slow.END] = -5
+    elif what == "rule":
+        attach(model, "dim:log")
+    elif what == "codec":
+        changed = {"codec": Numbers(3)}
+    else:
+        changed = {"examples": [replace(e, source=e.source + " 9") for e in corpus()]}
+    for folder in ("a", "b"):
+        run(tmp_path / folder, **{"model": model, **changed})
+    assert hypotheses(tmp_path / "a") == hypotheses(tmp_path / "b")
+
+
+def test_an_empty_source(tmp_path):
+    examples = [*corpus(3), Example("e", " \n ", ("4",))]
+    assert run(tmp_path, examples).items == 4
+    assert hypotheses(tmp_path)["e"] == ""
+    assert read(tmp_path / "coverage.npz")["e"].tolist() == [[[0], [0]], [[0], [0]]]
+
+
+def test_nothing_but_empty_sources(tmp_path):
+    assert run(tmp_path, [Example("e", "", ("4",))]).empty == 1
+    assert read(tmp_path / "coverage.npz")["e"].tolist() == [[[0]], [[0]]]
+
+
+def test_layers_of_a_plain_model(whole, tmp_path):
+    run(tmp_path, layers=1)
+    last = read(tmp_path / "coverage.npz")
+    assert all(np.allclose(last[id], both[:, 1:], atol=1e-6) for id, both in read(whole / "coverage.npz").items())
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    """The error is passed on, no torn file stays, and what was done is kept."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(tmp_path)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_bad_input(tmp_path):
+    with pytest.raises(ValueError, match="nothing to decode"):
+        run(tmp_path, [])
+    with pytest.raises(ValueError, match="2 examples have 1 ids"):
+        run(tmp_path, [corpus()[0]] * 2)
+    with pytest.raises(ValueError, match="shard 2 of 2"):
+        run(tmp_path, shard=(2, 2))
+
+
+def test_a_damaged_part(tmp_path):
+    run(tmp_path, shard=(0, 2))
+    part = next(tmp_path.rglob("*.npz"))
+    part.write_bytes(part.read_bytes()[:50])
+    with pytest.raises(ValueError, match=r"is damaged .*: delete it"):
+        run(tmp_path)
