@@ -45,7 +45,8 @@ class Regions(ABC):
         return None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.asarray(self.read(), dtype=dtype or np.float32)
+        found = np.asarray(self.read(), dtype=dtype or np.float32)
+        return found.copy() if copy else found
 
     def __str__(self) -> str:
         return str(self.path)

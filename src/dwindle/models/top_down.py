@@ -189,19 +189,28 @@ class TopDown(PreTrainedModel, GenerationMixin):
     ) -> tuple[Tensor, Tensor, Tensor, TopDownState]:
         """Hidden states (N, T, H), attention and diminished weights (N, T, S) of the words, and the state after."""
         values, keys, pooled = regions.last_hidden_state, regions.keys, regions.pooled
-        decoder, embedded = self.decoder, self.decoder.embed(words)
+        decoder = self.decoder
         zero = pooled.new_zeros(pooled.shape)
         state = state or TopDownState((zero, zero), (zero, zero))
         looking, writing, coverage = state.attention, state.language, state.coverage
+        # What no step changes goes through the weights at once: all words, and the mean of the regions.
+        hidden_size = pooled.shape[-1]
+        steps, given = decoder.attention_lstm.weight_ih.split([hidden_size, self.config.embedding_size + hidden_size], 1)
+        read = torch.cat([decoder.embed(words), pooled.unsqueeze(1).expand(-1, words.shape[1], -1)], -1)
+        read = F.linear(read, given, decoder.attention_lstm.bias_ih + decoder.attention_lstm.bias_hh)
+        look = torch.cat([steps, decoder.attention_lstm.weight_hh], 1)
+        write = torch.cat([decoder.language_lstm.weight_ih, decoder.language_lstm.weight_hh], 1)
+        bias = decoder.language_lstm.bias_ih + decoder.language_lstm.bias_hh
+        # No region is special. Padding has no weight to lose, so a rule that protects special tokens protects that.
+        special = ~mask.unsqueeze(1) if self.rule.protect == "special" else None
         rows = []
-        for word in embedded.unbind(1):
-            looking = decoder.attention_lstm(torch.cat([writing[0], pooled, word], -1), looking)
+        for word in read.unbind(1):
+            looking = _lstm(word + F.linear(torch.cat([writing[0], looking[0]], -1), look), looking[1])
             attention = decoder.attend(looking[0], keys, mask)
-            # One head, one row: (N, 1, 1, S). Padding has no weight to lose, and no region is special.
-            weights, coverage = self.rule(attention[:, None, None], coverage, protected=~mask.unsqueeze(1))
+            weights, coverage = self.rule(attention[:, None, None], coverage, protected=special)  # (N, 1 head, 1 row, S)
             weights = weights[:, 0, 0]
             seen = (weights.to(values.dtype).unsqueeze(1) @ values).squeeze(1)
-            writing = decoder.language_lstm(torch.cat([seen, looking[0]], -1), writing)
+            writing = _lstm(F.linear(torch.cat([seen, looking[0], writing[0]], -1), write, bias), writing[1])
             rows.append((writing[0], attention, weights))
         hidden, attentions, diminished = (torch.stack(column, 1) for column in zip(*rows, strict=True))
         return hidden, attentions, diminished, TopDownState(looking, writing, coverage)
@@ -245,6 +254,13 @@ class TopDown(PreTrainedModel, GenerationMixin):
     def _shifted(self, labels: Tensor) -> Tensor:
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)], 1)
+
+
+def _lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden and cell state (N, H) from the gates (N, 4H) in PyTorch's order: input, forget, cell, output."""
+    enter, keep, new, leave = gates.chunk(4, -1)
+    cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
+    return leave.sigmoid() * cell.tanh(), cell
 
 
 def _mask(regions: Tensor, mask: Tensor | None) -> Tensor:

