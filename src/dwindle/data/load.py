@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dwindle.data import cnndm, features, image_paragraphs, jsonl, lines, nyt50, wmt14
 from dwindle.data.example import SPLITS, Example, Split
 from dwindle.data.settings import DataSettings, Size
-from dwindle.data.worlds import newsroom, phrasebook
+from dwindle.data.worlds import newsroom, phrasebook, scenes
 
 __all__ = ["CORPORA", "SPLITS", "DataSettings", "Example", "Size", "Split", "load"]
 
@@ -25,6 +25,7 @@ CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
     "features": features.read,
     "newsroom": lambda s, split: newsroom.examples(split, s.size.of(split), s.seed, s.newsroom),
     "phrasebook": lambda s, split: phrasebook.examples(split, s.size.of(split), s.seed, s.phrasebook),
+    "scenes": lambda s, split: scenes.examples(split, s.size.of(split), s.seed, s.scenes, s.path),
 }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from dwindle.data.example import SPLITS, Split
 from dwindle.data.worlds.newsroom import Newsroom
 from dwindle.data.worlds.phrasebook import Phrasebook
+from dwindle.data.worlds.scenes import Scenes
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,5 @@ class DataSettings:
     """Knobs of the made world of that name."""
     phrasebook: Phrasebook = field(default_factory=Phrasebook)
     """Knobs of the made world of that name."""
+    scenes: Scenes = field(default_factory=Scenes)
+    """Knobs of the made world of that name; `path` is where its region features are kept (none: the user's cache)."""

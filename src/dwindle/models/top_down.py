@@ -103,7 +103,7 @@ class RegionEncoder(nn.Module):
 
 
 class TopDownDecoder(nn.Module):
-    """One word at a time."""
+    """The weights of a step. The attention LSTM reads (written, word, mean of the regions), in this order."""
 
     def __init__(self, config: TopDownConfig) -> None:
         super().__init__()
@@ -111,11 +111,30 @@ class TopDownDecoder(nn.Module):
         self.embed = nn.Sequential(
             nn.Embedding(config.vocab_size, config.embedding_size), nn.ReLU(), nn.Dropout(config.dropout)
         )
-        self.attention_lstm = nn.LSTMCell(hidden + hidden + config.embedding_size, hidden)
+        self.attention_lstm = nn.LSTMCell(hidden + config.embedding_size + hidden, hidden)
         self.query = nn.Linear(hidden, config.attention_size)
         self.score = nn.Linear(config.attention_size, 1)
         self.language_lstm = nn.LSTMCell(hidden + hidden, hidden)
         self.dropout = nn.Dropout(config.dropout)
+
+    def read(self, words: Tensor, pooled: Tensor) -> Tensor:
+        """What no step changes, through the attention LSTM's weights at once: words (N, T), mean of the regions (N, H).
+
+        (N, T, 4H): its part of the gates.
+        """
+        lstm = self.attention_lstm
+        given = torch.cat([self.embed(words), pooled.unsqueeze(1).expand(-1, words.shape[1], -1)], -1)
+        return F.linear(given, lstm.weight_ih[:, lstm.hidden_size :], lstm.bias_ih + lstm.bias_hh)
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What every step uses: the attention LSTM's weights of (written, looked), the language LSTM's of (seen,
+        looked, written) and its bias."""
+        look, write = self.attention_lstm, self.language_lstm
+        return (
+            torch.cat([look.weight_ih[:, : look.hidden_size], look.weight_hh], 1),
+            torch.cat([write.weight_ih, write.weight_hh], 1),
+            write.bias_ih + write.bias_hh,
+        )
 
     def attend(self, hidden: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """Additive attention w . tanh(K + Q h), (N, S), softmax over the regions that are there."""
@@ -193,21 +212,14 @@ class TopDown(PreTrainedModel, GenerationMixin):
         zero = pooled.new_zeros(pooled.shape)
         state = state or TopDownState((zero, zero), (zero, zero))
         looking, writing, coverage = state.attention, state.language, state.coverage
-        # What no step changes goes through the weights at once: all words, and the mean of the regions.
-        hidden_size = pooled.shape[-1]
-        steps, given = decoder.attention_lstm.weight_ih.split([hidden_size, self.config.embedding_size + hidden_size], 1)
-        read = torch.cat([decoder.embed(words), pooled.unsqueeze(1).expand(-1, words.shape[1], -1)], -1)
-        read = F.linear(read, given, decoder.attention_lstm.bias_ih + decoder.attention_lstm.bias_hh)
-        look = torch.cat([steps, decoder.attention_lstm.weight_hh], 1)
-        write = torch.cat([decoder.language_lstm.weight_ih, decoder.language_lstm.weight_hh], 1)
-        bias = decoder.language_lstm.bias_ih + decoder.language_lstm.bias_hh
+        look, write, bias = decoder.weights()
         # No region is special. Padding has no weight to lose, so a rule that protects special tokens protects that.
         special = ~mask.unsqueeze(1) if self.rule.protect == "special" else None
         rows = []
-        for word in read.unbind(1):
-            looking = _lstm(word + F.linear(torch.cat([writing[0], looking[0]], -1), look), looking[1])
+        for read in decoder.read(words, pooled).unbind(1):
+            looking = _lstm(read + F.linear(torch.cat([writing[0], looking[0]], -1), look), looking[1])
             attention = decoder.attend(looking[0], keys, mask)
-            weights, coverage = self.rule(attention[:, None, None], coverage, protected=special)  # (N, 1 head, 1 row, S)
+            weights, coverage = self.rule(attention[:, None, None], coverage, protected=special)  # (N, head, row, S)
             weights = weights[:, 0, 0]
             seen = (weights.to(values.dtype).unsqueeze(1) @ values).squeeze(1)
             writing = _lstm(F.linear(torch.cat([seen, looking[0], writing[0]], -1), write, bias), writing[1])

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from dwindle.data.worlds import newsroom, phrasebook
+from dwindle.data.worlds import newsroom, phrasebook, scenes
 from dwindle.data.worlds.counts import Counts
 
 WORLDS: dict[str, tuple[int, Callable[[dict[str, Any], str], Counts]]] = {
     "newsroom": (newsroom.VERSION, newsroom.count),
     "phrasebook": (phrasebook.VERSION, phrasebook.count),
+    "scenes": (scenes.VERSION, scenes.count),
 }
 """Name -> version, count."""
 

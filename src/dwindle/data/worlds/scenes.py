@@ -14,11 +14,9 @@ Everything is known: which words speak of which thing, and which regions show it
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
-from dwindle.data.example import Example
-from dwindle.data.settings import Split
+from dwindle.data.example import Example, Split
 from dwindle.data.lazy import Lazy
 from dwindle.data.worlds.chance import Chance
 from dwindle.data.worlds.scenes_text import COLOURS, GROUNDS, PATTERNS, SHAPES, VERSION, count, paragraph
@@ -56,7 +54,7 @@ class Scenes:
 
 
 def examples(
-    split: Split, size: int | None, seed: int, knobs: Scenes | None = None, cache: Path | None = None
+    split: Split, size: int | None, seed: int, knobs: Scenes | None = None, cache: str | None = None
 ) -> Sequence[Example]:
     """The first ``size`` examples of a split. Example i does not depend on how many there are.
 
@@ -126,7 +124,9 @@ def _regions(
     chance: Chance, things: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], most: int
 ) -> list[dict[str, Any]]:
     """What a detector would propose, in random order: boxes, and the number of the thing that each shows, or None."""
-    found = [{"box": _box(chance, thing), "of": i} for i, thing in enumerate(things) for _ in range(1 + chance.below(most))]
+    found = [
+        {"box": _box(chance, thing), "of": i} for i, thing in enumerate(things) for _ in range(1 + chance.below(most))
+    ]
     found += [{"box": _box(chance, other), "of": None} for other in others]
     bare = [{"at": [chance.below(SIDE), chance.below(SIDE)], "radius": 10 + chance.below(20)} for _ in range(2)]
     found += [{"box": _box(chance, place), "of": None} for place in bare]

@@ -30,13 +30,13 @@ Array = npt.NDArray[np.float32]
 Scene = Callable[[int], dict[str, Any]]
 
 
-def kept(key: object, scene: Scene, size: int, network: str, cache: Path | None) -> Sequence[Regions]:
+def kept(key: object, scene: Scene, size: int, network: str, cache: str | None) -> Sequence[Regions]:
     """Handles of the region features of ``size`` scenes, made the first time they are asked for.
 
     The folder appears in one move when all is written, so that a killed process leaves nothing half-made there.
     """
     digest = hashlib.sha256(f"{key} {size} {network}".encode()).hexdigest()[:16]
-    folder = (cache or _user_cache()) / f"scenes-{digest}"
+    folder = (Path(cache).expanduser() if cache else _user_cache()) / f"scenes-{digest}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
@@ -91,12 +91,11 @@ def features(gold: dict[str, Any], network: Network) -> Array:
 
 
 def _seeded() -> Network:
-    layers = (nn.Conv2d(3, 24, 5, 2, 2), nn.Conv2d(24, 48, 3, 2, 1), nn.Linear(48 * 3 * 3, WIDTH - 5))
+    first, second = nn.Conv2d(3, 24, 5, 2, 2, bias=False), nn.Conv2d(24, 48, 3, 2, 1, bias=False)
+    last = nn.Linear(48 * 3 * 3, WIDTH - 5, bias=False)
     generator = torch.Generator().manual_seed(1)
-    for layer in layers:
+    for layer in (first, second, last):
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
-        nn.init.zeros_(layer.bias)
-    first, second, last = layers
     pool = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten())
     return Network(24, nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), pool, last, nn.LayerNorm(WIDTH - 5)))
 
