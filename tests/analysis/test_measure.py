@@ -2,13 +2,13 @@
 
 import json
 
-import folders
 import numpy as np
 import pytest
 
+import folders
 from dwindle.analysis import arms, tables
 from dwindle.analysis.measure import Difference, direction, measure
-from dwindle.metrics import catalogue, outputs, score, significance
+from dwindle.metrics import catalogue, outputs, score, seeds, significance
 
 
 def measured(*paths, **how):
@@ -29,16 +29,23 @@ def test_values_and_tests_are_those_of_the_metrics_room(tmp_path):
     assert m.main == ["rouge1", "rouge2", "rougeL"]
 
 
-def test_over_seeds_a_value_is_a_mean_and_a_difference_is_the_arenas(tmp_path):
+def test_over_seeds_a_value_is_a_mean_and_a_difference_is_that_of_an_arena(tmp_path):
     m = measured(folders.arena(tmp_path / "arena"))
     singles = [measured(tmp_path / "arena" / "dim" / f"seed-{s}").value(f"seed-{s}", "rouge2").value for s in (1, 2)]
     value = m.value("dim", "rouge2")
     assert value.value == pytest.approx(np.mean(singles))
     assert (value.low, value.high, value.runs) == (min(singles), max(singles), 2)
-    assert m.difference("dim", "rouge1") == Difference(1.5, 0.5, 2.5, 0.02)
-    untested = m.difference("dim", "rouge2")
-    assert untested.value == pytest.approx(value.value - m.value("plain", "rouge2").value)
-    assert untested.p is None
+    metrics = list(m.metrics.values())
+    [row] = seeds.differences(m.statistics["plain"], [m.statistics["dim"]], metrics)
+    for metric, d in zip(metrics, row, strict=True):
+        assert m.difference("dim", metric.name) == Difference(d.difference, d.low, d.high, d.p_holm)
+
+
+def test_an_arm_that_lacks_a_seed_is_shown_untested(tmp_path):
+    folder = folders.arena(tmp_path / "arena")
+    (folder / "dim" / "seed-2" / "outputs.jsonl").unlink()
+    d = measured(folder).difference("dim", "rouge2")
+    assert (d.low, d.p) == (None, None)
 
 
 def test_scores_that_are_not_made_here_are_taken_from_the_folder(tmp_path):

@@ -1,7 +1,6 @@
 """The paper's figures stand beside ours and are never subtracted."""
 
 import folders
-
 from dwindle.analysis import arms, published
 from dwindle.analysis.measure import measure
 from dwindle.metrics import audit
@@ -36,7 +35,7 @@ def test_a_run_is_found_by_its_recipe(tmp_path):
 
 
 def test_coverage_loss_tells_two_rows_apart(tmp_path):
-    given = folders.recipe(data__corpus="cnndm", training__coverage_loss=1.0)
+    given = folders.recipe(data__corpus="cnndm", model__coverage=True)
     table = made(folders.run(tmp_path / "mine", given=given))["Table 1"]
     assert cells(table, "PG")[1] == "not run"
     assert cells(table, "PG + Cov.")[1] != "not run"

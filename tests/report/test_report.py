@@ -64,7 +64,7 @@ def test_an_arena_with_an_unfinished_run(tmp_path):
     (folder / "dim" / "seed-1" / "outputs.jsonl").unlink()
     text = report.html(report.make([folder]))
     assert "the run is not finished" in text
-    assert "+1.50" in text
+    assert "not tested" in text
 
 
 def test_two_test_sets_have_two_blocks(tmp_path):

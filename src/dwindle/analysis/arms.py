@@ -55,8 +55,6 @@ class TestSet:
     __test__ = False  # no test, whatever pytest thinks of its name
 
     arms: tuple[Arm, ...]
-    differences: tuple[dict[str, Any], ...] = ()
-    """What an arena has tested over seeds (``arena.json``)."""
 
     @property
     def items(self) -> tuple[outputs.Item, ...]:
@@ -83,7 +81,6 @@ class _Found:
     place: Path
     name: str
     runs: list[Run]
-    differences: tuple[dict[str, Any], ...] = ()
 
 
 def read(paths: Sequence[str | Path]) -> Shown:
@@ -109,7 +106,7 @@ def _arena(folder: Path, missing: list[str]) -> list[_Found]:
     arena = _json(folder / "arena.json")
     try:
         names = [arena["base"], *(arm for arm in arena["arms"] if arm != arena["base"])]
-        seeds, differences = arena["seeds"], tuple(arena["differences"])
+        seeds = arena["seeds"]
     except KeyError as error:
         raise ValueError(f"{folder / 'arena.json'} has no {error}: was it written by 'dwindle arena'?") from None
     return [
@@ -117,7 +114,6 @@ def _arena(folder: Path, missing: list[str]) -> list[_Found]:
             (folder / name).resolve(),
             name,
             [run for seed in seeds for run in _run(folder / name / f"seed-{seed}", missing)],
-            differences,
         )
         for name in names
     ]
@@ -185,7 +181,7 @@ def _tests(found: Iterable[_Found]) -> list[TestSet]:
         for run in arm.runs[1:]:
             outputs.same_items(arm.runs[0].outputs, run.outputs)
         arms.setdefault(_fingerprint(arm.runs[0].outputs), []).append(arm)
-    return [TestSet(tuple(Arm(a.name, tuple(a.runs)) for a in group), group[0].differences) for group in arms.values()]
+    return [TestSet(tuple(Arm(a.name, tuple(a.runs)) for a in group)) for group in arms.values()]
 
 
 def _fingerprint(system: Outputs) -> str:

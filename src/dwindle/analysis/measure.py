@@ -1,8 +1,8 @@
 """Every number of a report: each run of a test set is reduced once, and all tables read from that.
 
 A value is the mean over the runs of an arm. Its bounds are the bootstrap's 95 % for an arm of one run, and the smallest
-and largest run for an arm of several seeds; the two are never mixed up, for a value says how many runs it is of. A
-difference is that of the paired tests for arms of one run; over seeds it is what the arena has tested.
+and largest run for an arm of several seeds; the two are never mixed up, for a value says how many runs it is of.
+Differences are tested in pairs of items, and over seeds as an arena tests them.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from dwindle.analysis.arms import Arm, TestSet
-from dwindle.metrics import catalogue, halves, layout, score, significance
+from dwindle.metrics import catalogue, halves, layout, score, seeds, significance
 from dwindle.metrics.outputs import Outputs
 from dwindle.metrics.score import Array, Metric, Statistics
 
 RESAMPLES, SEED = significance.RESAMPLES, significance.SEED
 REFERENCE, LEAD = "reference", "LEAD-3"
-LOWER = ("repetition", "layout", "omission", "invention", "redundancy")
+LOWER = ("repetition", "layout", "omission", "invention", "redundancy", "straying")
 HIGHER = ("rouge", "bleu", "cider", "mover")
 
 Progress = Callable[[str, int], None]
@@ -215,36 +215,37 @@ def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[M
             value = Value(one.value, one.low, one.high, 1, one.signature)
         else:
             values = [run.value(metric) for run in runs]
-            value = Value(float(np.mean(values)), min(values), max(values), len(runs), metric.signature)
+            value = Value(seeds.average(runs).value(metric), min(values), max(values), len(runs), metric.signature)
         measured._values[name, metric.name] = value
 
 
 def _compare(measured: Measured) -> None:
-    """Differences to the base: what the arena says of several seeds, or else paired tests of single runs."""
+    """Differences to the base, all of them tested whose arms have as many runs."""
     base, *others = measured.arms
-    for tested in measured.test.differences:
-        known = Difference(tested["difference"], tested.get("low"), tested.get("high"), tested.get("p_holm"))
-        measured._differences[tested["arm"], tested["metric"]] = known
-    if not measured.test.differences:
-        _test(measured, base, [name for name in others if len(measured.statistics[name]) == 1])
+    alike = [name for name in others if len(measured.statistics[name]) == len(measured.statistics[base])]
+    ours = measured.statistics[base]
+    runs = [ours, *(measured.statistics[name] for name in alike)]
+    metrics = [m for m in measured.metrics.values() if all(_holds(run, m) for row in runs for run in row)]
+    for name, row in zip(alike, _tested(ours, runs[1:], metrics), strict=True):
+        for metric, difference in zip(metrics, row, strict=True):
+            measured._differences[name, metric.name] = difference
     for name in others:
-        for metric in measured.metrics:
-            mine, theirs = measured.value(name, metric), measured.value(base, metric)
+        for metric_name in measured.metrics:
+            mine, theirs = measured.value(name, metric_name), measured.value(base, metric_name)
             if mine and theirs:
                 untested = Difference(mine.value - theirs.value, None, None, None)
-                measured._differences.setdefault((name, metric), untested)
+                measured._differences.setdefault((name, metric_name), untested)
 
 
-def _test(measured: Measured, base: str, others: list[str]) -> None:
-    """Paired tests of arms of one run each."""
-    if not others or len(measured.statistics[base]) > 1:
-        return
-    runs = [measured.statistics[name][0] for name in (base, *others)]
-    metrics = [metric for metric in measured.metrics.values() if all(_holds(run, metric) for run in runs)]
-    compared = significance.compare(runs[0], runs[1:], metrics, RESAMPLES, SEED)
-    for name, row in zip(others, compared, strict=True):
-        for metric, c in zip(metrics, row, strict=True):
-            measured._differences[name, metric.name] = Difference(c.difference, c.low, c.high, c.holm_randomisation)
+def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: list[Metric]) -> list[list[Difference]]:
+    """Paired tests of single runs, or of runs with several seeds, as an arena makes them."""
+    if not others or not metrics:
+        return [[] for _ in others]
+    if len(base) > 1:
+        table = seeds.differences(base, others, metrics, RESAMPLES, SEED)
+        return [[Difference(d.difference, d.low, d.high, d.p_holm) for d in row] for row in table]
+    compared = significance.compare(base[0], [other[0] for other in others], metrics, RESAMPLES, SEED)
+    return [[Difference(c.difference, c.low, c.high, c.holm_randomisation) for c in row] for row in compared]
 
 
 def _stored(measured: Measured, arm: Arm) -> None:

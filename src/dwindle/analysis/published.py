@@ -59,7 +59,7 @@ def _is(arm: Arm, row: dict[str, Any]) -> bool:
     has = {
         "kind": model.get("kind"),
         "rule": type(rule(model.get("rule") or "plain")).__name__.lower(),
-        "coverage": bool(training.get("coverage_loss")),
+        "coverage": bool(model.get("coverage")),
         "objective": training.get("objective", "cross-entropy"),
         "source_length": model.get("source_length"),
         "norm": decoding.get("length_norm") not in (None, "none", "average"),

@@ -31,8 +31,8 @@ def differences(measured: Measured) -> Made:
     metrics = [m for m in measured.main if any(measured.difference(arm, m) for arm in others)]
     rows = [(arm, tuple(_delta(measured.difference(arm, m), m) for m in metrics)) for arm in others]
     how = (
-        "over seeds, as the arena has tested them"
-        if measured.test.differences
+        "with 95 % intervals and two-sided p-values over items and seeds"
+        if len(measured.statistics[base]) > 1
         else "with 95 % intervals (paired bootstrap) and two-sided p-values (approximate randomisation)"
     )
     notes = (f"Minus {base}, {how}; p after Holm. Coloured where the interval leaves zero out.",)
@@ -58,7 +58,8 @@ def like_for_like(measured: Measured) -> Made:
 
 
 _RULE = {"model.rule", "model.layers"}
-_NO_SETTING = {"seed", "metrics"}
+_NO_SETTING = {"seed", "metrics", "name", "about", "row", "scale", "published"}
+"""Labels and what is asked of a run, not what it does."""
 
 
 def changes(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -67,7 +68,7 @@ def changes(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[str, Any, An
     return [
         (name, a.get(name), b.get(name))
         for name in dict.fromkeys([*a, *b])
-        if name.partition(".")[0] not in _NO_SETTING and a.get(name) != b.get(name)
+        if not set(name.split(".")) & _NO_SETTING and a.get(name) != b.get(name)
     ]
 
 
