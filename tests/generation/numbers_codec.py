@@ -31,6 +31,9 @@ class Numbers:
     def decode(self, sequences, batch):
         return [" ".join(str(i) for i in row[1:] if i not in (slow.PAD, slow.END)) for row in sequences.tolist()]
 
+    def source_tokens(self, source):
+        return [str(i) for i in self.encode(source)["input_ids"]]
+
     def save_pretrained(self, folder):
         (folder / "numbers.json").write_text(json.dumps(self.longest))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from numbers_codec import SETTINGS, Numbers, corpus
 from dwindle.attach.handle import attach
 from dwindle.data.example import Example
 from dwindle.generation import decode as module
-from dwindle.generation.coverage import read
+from dwindle.generation.coverage import read, read_places
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.models.attended import attended
@@ -260,3 +261,13 @@ def test_a_damaged_part(tmp_path):
     part.write_bytes(part.read_bytes()[:50])
     with pytest.raises(ValueError, match=r"is damaged .*: delete it"):
         run(tmp_path)
+
+
+def test_the_coverage_file_says_where_each_position_stands(whole):
+    found = read_places(whole / "coverage.npz")
+    covered = read(whole / "coverage.npz")
+    for example in corpus():
+        at = found[example.id]
+        assert at.shape == covered[example.id].shape[-1:]
+        assert [i for i in at if i >= 0] == [m.start() for m in re.finditer(r"\S+", example.source)][: (at >= 0).sum()]
+        assert (at >= 0).any()

@@ -1,17 +1,19 @@
 """The coverage file, ``coverage.npz`` beside the outputs: what each output has drawn from each source position.
 
-It holds four arrays and nothing else:
+It holds four arrays, and a fifth where the source is a text:
 
     ids        (N,)    strings, the ids of the outputs, in any order
     offsets    (N + 1,) integers: item i has the columns offsets[i] to offsets[i + 1]
     raw        (L, C)  raw coverage after the last step, mean of heads, one row a layer
     effective  (L, C)  effective coverage, likewise
+    places     (C,)    integers: the character of the source at which the position's token begins; -1 for a token that
+                       is not of the text
 """
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +23,53 @@ Array = npt.NDArray[np.floating]
 _KEYS = {"ids", "offsets", "raw", "effective"}
 
 
-def write(path: str | Path | IO[bytes], coverage: Mapping[str, tuple[Array, Array]]) -> None:
-    """Write a coverage file from id -> (raw (L, S), effective (L, S))."""
+def write(
+    path: str | Path | IO[bytes],
+    coverage: Mapping[str, tuple[Array, Array]],
+    places: Mapping[str, Sequence[int]] | None = None,
+) -> None:
+    """Write a coverage file from id -> (raw (L, S), effective (L, S)), and id -> places (S,) if they are known."""
     pairs = list(coverage.values())
+    known: dict[str, Any] = {}
+    if places is not None:
+        known["places"] = np.concatenate([places[id] for id in coverage]).astype(np.int32)
     offsets = np.cumsum([0, *(raw.shape[1] for raw, _ in pairs)])
     raw, effective = (np.concatenate([pair[k] for pair in pairs], axis=1) for k in (0, 1))
-    np.savez_compressed(path, ids=np.array(list(coverage)), offsets=offsets, raw=raw, effective=effective)
+    np.savez_compressed(path, ids=np.array(list(coverage)), offsets=offsets, raw=raw, effective=effective, **known)
 
 
 def read(path: str | Path) -> dict[str, npt.NDArray[np.float64]]:
     """id -> coverage (2, L, S): raw, then effective."""
+    arrays = _arrays(path)
+    ids, offsets = arrays["ids"], arrays["offsets"]
+    both = np.stack([arrays["raw"], arrays["effective"]]).astype(np.float64)
+    return {str(id): both[:, :, offsets[i] : offsets[i + 1]] for i, id in enumerate(ids)}
+
+
+def read_places(path: str | Path) -> dict[str, npt.NDArray[np.int64]]:
+    """id -> places (S,); empty where the file does not say them."""
+    arrays = _arrays(path)
+    if "places" not in arrays:
+        return {}
+    ids, offsets, places = (arrays[key] for key in ("ids", "offsets", "places"))
+    return {str(id): places[offsets[i] : offsets[i + 1]].astype(np.int64) for i, id in enumerate(ids)}
+
+
+def _arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a coverage file, checked."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a coverage file ({error}): write one with numpy.savez") from None
-    if set(arrays) != _KEYS:
+    if set(arrays) - {"places"} != _KEYS:
         raise ValueError(f"{path} holds {sorted(arrays)}: a coverage file holds {sorted(_KEYS)}")
     ids, offsets, raw, effective = (arrays[key] for key in ("ids", "offsets", "raw", "effective"))
     _check(path, ids, offsets, raw, effective)
-    both = np.stack([raw, effective]).astype(np.float64)
-    return {str(id): both[:, :, offsets[i] : offsets[i + 1]] for i, id in enumerate(ids)}
+    places = arrays.get("places")
+    if places is not None and (places.shape != raw.shape[1:] or not np.issubdtype(places.dtype, np.integer)):
+        raise ValueError(f"{path}: places must be {raw.shape[1]} integers, one for each column")
+    return arrays
 
 
 def _check(

@@ -25,6 +25,7 @@ from dwindle.generation.generate import counted, prepared, search
 from dwindle.generation.parts import Decoded, Parts, write_whole
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
+from dwindle.models.places import places
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -92,7 +93,7 @@ def decode(
             progress(len(indices))
     if len(parts.indices()) < len(examples):
         return None
-    return _merged(parts, examples, folder, fingerprint)
+    return _merged(parts, codec, examples, folder, fingerprint)
 
 
 def _launched() -> tuple[int, int]:
@@ -190,7 +191,7 @@ def _finished(folder: Path, fingerprint: str) -> Summary | None:
     return summary if summary.fingerprint == fingerprint else None
 
 
-def _merged(parts: Parts, examples: Sequence[Example], folder: Path, fingerprint: str) -> Summary:
+def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> Summary:
     """All parts as two files, the summary last; then the parts go."""
     try:
         items = parts.read()
@@ -202,7 +203,8 @@ def _merged(parts: Parts, examples: Sequence[Example], folder: Path, fingerprint
     lines = [_line(example, items[i].hypothesis) for i, example in enumerate(examples)]
     write_whole(folder / "outputs.jsonl", "".join(lines).encode())
     file = io.BytesIO()
-    coverage.write(file, {example.id: _columns(items, i) for i, example in enumerate(examples)})
+    covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
+    coverage.write(file, covered, _places(codec, examples, covered))
     write_whole(folder / "coverage.npz", file.getvalue())
     truncated = sum(item.truncated for item in items.values())
     empty = sum(not item.hypothesis.strip() for item in items.values())
@@ -223,6 +225,20 @@ def _line(example: Example, hypothesis: str) -> str:
     if example.gold is not None:
         record["gold"] = example.gold
     return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _places(
+    codec: Codec, examples: Sequence[Example], covered: dict[str, tuple[coverage.Array, coverage.Array]]
+) -> dict[str, list[int]] | None:
+    """Where in its source the token of each column stands; None for images, whose columns are regions."""
+    if any(example.image for example in examples):
+        return None
+    found = {}
+    for example in examples:
+        columns = covered[example.id][0].shape[1]
+        at = places(codec.source_tokens(example.source), example.source) if example.source.strip() else []
+        found[example.id] = at if len(at) == columns else [-1] * columns  # an encoder may change how many there are
+    return found
 
 
 def _columns(items: dict[int, Decoded], index: int) -> tuple[coverage.Array, coverage.Array]:

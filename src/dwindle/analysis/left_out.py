@@ -1,0 +1,204 @@
+"""Which parts of a source did an output leave out? What coverage says of it, and how far that can be believed.
+
+A part is a sentence (or any span). Its *share* is the mean coverage of its tokens over the mean of all tokens: 1 is
+average, 0 was never looked at. A part that the model was not given, since the source was cut, has none. Where the truth
+is known, in the made worlds, shares are judged by AUROC, next to two rivals: raw attention and lexical overlap.
+
+Attention tells disengagement, not misstatement: a sentence with no share was hardly used, but one with a large share
+may still be misreported. Reads coverage and texts; loads no model.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dwindle.analysis.highlight import Source
+from dwindle.data.worlds import newsroom
+from dwindle.metrics.outputs import Item
+from dwindle.metrics.words import words
+
+Span = tuple[int, int]
+Array = npt.NDArray[np.float64]
+
+METHODS = ("effective coverage", "raw attention", "lexical overlap")
+RESAMPLES = 500
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of one source of a made world: whether the output leaves it out, and what each method gives it."""
+
+    item: str
+    left_out: bool
+    wanted: bool
+    """Whether the reference states it: leaving it out is a fault."""
+    scores: tuple[float, ...]
+    """Of METHODS; low is left out."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How well one method tells the parts that were left out. The interval is a bootstrap over items."""
+
+    method: str
+    parts: int
+    left_out: int
+    auroc: float
+    low: float
+    high: float
+    threshold: float
+    """At or below it a part is called left out: chosen on half of the items, and the rest is measured on the other."""
+    precision: float
+    recall: float
+
+
+def sentences(source: str) -> list[Span]:
+    """The sentences of a source as (first, last + 1) character; at newlines if it has any, else at end marks."""
+    pieces = re.findall(r"[^\n]+\n?|\n", source) if "\n" in source.strip() else Source(source).sentences
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    spans = [(end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)]
+    return [span for span in spans if source[slice(*span)].strip()]
+
+
+def shares(coverage: Array, places: Sequence[int], parts: Sequence[Span]) -> list[float | None]:
+    """The share of each part, from coverage (S,) and the place of each position (S,); None for a part without one."""
+    at = np.asarray(places)
+    real = at >= 0
+    mean = float(coverage[real].mean()) if real.any() else 0.0
+    found: list[float | None] = []
+    for first, last in parts:
+        inside = real & (at >= first) & (at < last)
+        found.append(float(coverage[inside].mean()) / mean if inside.any() and mean else None)
+    return found
+
+
+def overlap(source: str, parts: Sequence[Span], output: str) -> list[float]:
+    """The share of each part's words that the output has; a word counts less the more parts have it."""
+    texts = [set(words(source[first:last])) for first, last in parts]
+    among = Counter(word for text in texts for word in text)
+    said = set(words(output))
+    weights = [{word: 1 / among[word] for word in text} for text in texts]
+    return [sum(w for word, w in of.items() if word in said) / (sum(of.values()) or 1) for of in weights]
+
+
+def judged(item: Item, raw: Array, effective: Array, places: Sequence[int]) -> list[Part]:
+    """The parts of one item of a made world, with the truth and the scores. What is in doubt is left out of them."""
+    gold, source = item.extra["gold"], item.source or ""
+    known = _KNOWN.get(gold.get("world"))
+    if known is None:
+        raise ValueError(f"of {gold.get('world')!r} it is not known which part tells what: take {', '.join(_KNOWN)}")
+    spans, truth = known(gold, source, item.hypothesis)
+    rows = zip(shares(effective, places, spans), shares(raw, places, spans), strict=True)
+    scores = zip(rows, overlap(source, spans, item.hypothesis), strict=True)
+    return [
+        Part(item.id, left, wanted, (used, looked, said))
+        for (left, wanted), ((used, looked), said) in zip(truth, scores, strict=True)
+        if left is not None and used is not None and looked is not None
+    ]
+
+
+Truth = list[tuple[bool | None, bool]]
+
+
+def _newsroom(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:
+    """Every sentence of an article makes one statement; it is left out when the output does not make it."""
+    spans = sentences(source)
+    statements = [(kind, k) for kind in ("facts", "background", "quotes") for k in range(len(gold[kind]))]
+    said = {statement: _says(gold, output, *statement) for statement in statements}
+    truth: Truth = []
+    for first, last in spans:
+        told = [statement for statement in statements if _says(gold, source[first:last], *statement)]
+        wanted = any(kind == "facts" for kind, _ in told)
+        truth.append((not any(said[statement] for statement in told) if told else None, wanted))
+    return spans, truth
+
+
+def _says(gold: dict[str, Any], text: str, kind: str, number: int) -> bool:
+    """Whether a text makes one statement of the gold, by the world's own count: all others are put out of the way."""
+    one = gold[kind][number]
+    others = [fact for fact in (*gold["facts"], *gold["background"]) if fact != one]
+    if kind == "facts":
+        return newsroom.count({"facts": [one], "background": others, "quotes": []}, text).omitted == 0
+    alone = {"background": [one], "quotes": []} if kind == "background" else {"background": [], "quotes": [one]}
+    return newsroom.count({"facts": others, **alone}, text).strayed > 0
+
+
+def _phrasebook(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:
+    """Every source word is a part; it is left out when the output has no whole translation of it. A word that stands
+    several times and is translated fewer times is in doubt."""
+    tokens = Counter(output.lower().split())
+    spans = [match.span() for match in re.finditer(r"\S+", source)]
+    times = Counter(str(entry["options"]) for entry in gold["alignment"])
+    truth: Truth = []
+    for entry in gold["alignment"]:
+        whole = sum(min(tokens[token] for token in option) for option in entry["options"])
+        doubt = not entry["options"] or 0 < whole < times[str(entry["options"])]
+        truth.append((None if doubt else whole == 0, True))
+    return spans, truth
+
+
+_KNOWN = {"newsroom": _newsroom, "phrasebook": _phrasebook}
+
+
+def verdicts(parts: Sequence[Part], seed: int = 1) -> list[Verdict]:
+    """Each method on these parts."""
+    left = np.array([part.left_out for part in parts])
+    if not left.any() or left.all():
+        raise ValueError(
+            f"{int(left.sum())} of {len(left)} parts are left out: both kinds are needed to tell them apart"
+        )
+    names = {item: k for k, item in enumerate(dict.fromkeys(part.item for part in parts))}
+    items = np.array([names[part.item] for part in parts])
+    return [
+        _verdict(method, left, np.array([part.scores[k] for part in parts]), items, seed)
+        for k, method in enumerate(METHODS)
+    ]
+
+
+def _verdict(
+    method: str, left: npt.NDArray[np.bool_], scores: Array, items: npt.NDArray[np.int64], seed: int
+) -> Verdict:
+    rng = np.random.default_rng(seed)
+    count = int(items.max()) + 1
+    drawn = []
+    for _ in range(RESAMPLES):
+        weights = np.bincount(rng.integers(count, size=count), minlength=count)[items]
+        drawn.append(auroc(left, scores, weights))
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    first = rng.permutation(count)[items] < count / 2  # items are halved, not parts
+    at = best_threshold(left[first], scores[first])
+    called, true = scores[~first] <= at, left[~first]
+    hits = int((called & true).sum())
+    precision, recall = hits / max(int(called.sum()), 1), hits / max(int(true.sum()), 1)
+    whole = auroc(left, scores)
+    return Verdict(method, len(left), int(left.sum()), whole, float(low), float(high), at, precision, recall)
+
+
+def auroc(left: npt.NDArray[np.bool_], scores: Array, weights: npt.NDArray[Any] | None = None) -> float:
+    """The chance that a part that was left out scores below one that was not; ties count half, NaN without both."""
+    weights = np.ones(len(left)) if weights is None else weights.astype(np.float64)
+    values, place = np.unique(scores, return_inverse=True)
+    gone = np.bincount(place, weights * left, len(values))
+    kept = np.bincount(place, weights * ~left, len(values))
+    above = kept.sum() - np.cumsum(kept)
+    total = gone.sum() * kept.sum()
+    return float((gone * (above + kept / 2)).sum() / total) if total else float("nan")
+
+
+def best_threshold(left: npt.NDArray[np.bool_], scores: Array) -> float:
+    """The score at or below which calling a part left out is most often right in both kinds (Youden's J)."""
+    values, place = np.unique(scores, return_inverse=True)
+    hits = np.cumsum(np.bincount(place, left, len(values))) / max(left.sum(), 1)
+    alarms = np.cumsum(np.bincount(place, ~left, len(values))) / max((~left).sum(), 1)
+    return float(values[int(np.argmax(hits - alarms))])
+
+
+def ranked(found: Iterable[float | None]) -> list[int]:
+    """Numbers of the parts from the least covered on; those that the model was not given are not ranked."""
+    given = [(share, k) for k, share in enumerate(found) if share is not None]
+    return [k for _, k in sorted(given)]
