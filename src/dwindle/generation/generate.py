@@ -74,7 +74,8 @@ def prepared(model: "PreTrainedModel", settings: DecodingSettings, layers: int |
     model.generation_config = GenerationConfig(
         **{name: value for name, value in kept.items() if value is not None},
         num_beams=settings.beams,
-        do_sample=False,
+        do_sample=settings.sample,
+        **({"top_k": 0} if settings.sample else {}),  # of all tokens: the library's own choice is the best 50
         use_cache=True,
         max_new_tokens=settings.max_length,
         min_new_tokens=settings.min_length,

@@ -13,6 +13,8 @@ class DecodingSettings:
 
     beams: int = 4
     """Hypotheses kept at each step; 1 is greedy."""
+    sample: bool = False
+    """Draw each token from the model's distribution; with one beam only."""
     max_length: int = 100
     """Generated tokens at most, the end token among them, the start token not."""
     min_length: int = 0
@@ -57,6 +59,8 @@ class DecodingSettings:
             )
         if not 0 < self.repetition_penalty < float("inf"):
             raise ValueError(f"decoding: repetition_penalty is {self.repetition_penalty}: give a number above 0")
+        if self.sample and self.beams > 1:
+            raise ValueError(f"decoding: {self.beams} beams cannot be drawn: give sample or beams, not both")
         self._check_penalty()
 
     def _check_penalty(self) -> None:

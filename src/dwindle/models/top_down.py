@@ -22,10 +22,8 @@ from transformers.utils import ModelOutput
 from dwindle.attach.record import Record
 from dwindle.attention.coverage import Coverage, state_dtype
 from dwindle.attention.notation import rule as read_rule
+from dwindle.models.codec import IGNORED
 from dwindle.models.vocabulary import END, PAD, START
-
-IGNORED = -100
-"""The label of a position that is no word."""
 
 
 class TopDownConfig(PreTrainedConfig):

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dwindle.models.codec import Batch, Row
+from dwindle.models.codec import IGNORED, Batch, Row
 from dwindle.models.vocabulary import END, PAD, START, Vocabulary
 
-IGNORED = -100
 FILE = "regions.json"
 _SENTENCE_ENDS = {".", "!", "?"}
 

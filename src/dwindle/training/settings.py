@@ -24,6 +24,8 @@ class TrainingSettings:
     """Put examples of similar length into a batch: less padding."""
     objective: Objective = "cross-entropy"
     """What is learnt: the reference, or CIDEr-D of what the model writes (images only)."""
+    soft_trigrams: float = 0.0
+    """Self-critical: the trigram penalty of what the model draws and writes, as in decoding."""
     optimiser: Optimiser = "adam"
     """Which one."""
     learning_rate: float = 5e-4
@@ -83,7 +85,16 @@ class TrainingSettings:
         ):
             if (given := getattr(self, name)) is not None and given < 1:
                 raise ValueError(f"{name}={given}: pass 1 or more")
-        for name in ("accumulator", "weight_decay", "warmup", "encoder_warmup", "clip", "coverage_loss", "power"):
+        for name in (
+            "accumulator",
+            "weight_decay",
+            "warmup",
+            "encoder_warmup",
+            "clip",
+            "coverage_loss",
+            "power",
+            "soft_trigrams",
+        ):
             if (given := getattr(self, name)) is not None and given < 0:
                 raise ValueError(f"{name}={given}: pass 0 or more")
         for name in ("beta1", "beta2", "label_smoothing"):
@@ -94,3 +105,5 @@ class TrainingSettings:
                 raise ValueError(f"{name}={given}: pass more than 0")
         if self.schedule in ("inverse-sqrt", "noam") and not self.warmup:
             raise ValueError(f"the schedule {self.schedule} is made of its warm-up: pass warmup=1 or more")
+        if self.soft_trigrams and self.objective != "self-critical":
+            raise ValueError("soft_trigrams is of self-critical training: leave it out, or set it in decoding")

@@ -57,7 +57,9 @@ def train(
 
 def _trainer(settings: TrainingSettings) -> type[Fit]:
     if settings.objective == "self-critical":
-        raise ValueError("self-critical training needs the captioner's trainer, which this version lacks")
+        from dwindle.training.self_critical import SelfCritical  # needs the metrics
+
+        return SelfCritical
     return Fit
 
 
