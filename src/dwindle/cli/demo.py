@@ -1,22 +1,70 @@
-"""``dwindle demo``: the idea in three steps, printed and drawn (the paper's Figure 1)."""
+"""``dwindle demo``: two small comparisons from scratch, on made data; ``--illustration``: the idea in three steps."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dwindle.attention.notation import rule
+from dwindle.cli.arena import show
+from dwindle.cli.running import running, say
 from dwindle.report.illustration import Step, draw, illustrate
 
 _RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
+_WORLDS = {
+    "newsroom": ("a pointer-generator that sums up made news", ("plain", "cov", "dim", "dydim")),
+    "phrasebook": ("a Transformer that translates between two made languages", ("plain", "dim", "dydim")),
+}
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for all that is made.")] = Path("demo"),
+    seeds: Annotated[int, typer.Option(help="How often each arm is trained.")] = 1,
+    illustration: Annotated[
+        bool, typer.Option("--illustration", help="Only show the idea, on three decoding steps over four positions.")
+    ] = False,
 ) -> None:
-    """Show what diminishing attention does, on three decoding steps over four source positions."""
+    """Train two small models on made data, continue each with plain and with diminishing attention, and compare.
+
+    Ends with a table for each, a report and a picture. Stopped, it goes on where it was.
+    """
+    if illustration:
+        _illustrate(out)
+        return
+    with running():
+        from dwindle.runs import arena, recipe
+
+        console = Console(highlight=False)
+        results = {}
+        for world, (what, arms) in _WORLDS.items():
+            console.print(f"\n[bold]{world}[/]: {what}, trained, then continued as {', '.join(arms)}.")
+            plan = arena.arena([recipe.read(f"demo/{world}-{arm}") for arm in arms], seeds, f"demo/{world}-plain")
+            results[world] = arena.fight(plan, out / world, say)
+        for world, result in results.items():
+            console.print(f"\n[bold]{world}[/], {_WORLDS[world][0]} (made data)\n")
+            show(result)
+        for file in _pages(out):
+            console.print(f"Written: {escape(str(file))}")
+
+
+def _pages(out: Path) -> list[Path]:
+    """The report of both arenas, and a picture of what one output attended to."""
+    from dwindle.report import heatmap, page, report
+    from dwindle.runs import directory
+    from dwindle.runs.seen import seen
+
+    html, picture = out / "report.html", out / "heatmap.png"
+    page.write(html, report.html(report.make([out / world for world in _WORLDS])))
+    one = seen(directory.find(out / "newsroom" / "newsroom-dydim" / "seed-1"))
+    heatmap.draw(one.source, one.target, {"plain attention": one.attention, "diminished": one.weights}, picture)
+    return [html, picture]
+
+
+def _illustrate(out: Path) -> None:
+    """The paper's Figure 1, printed and drawn."""
     panels = {name: illustrate(rule(text)) for name, text in _RULES.items()}
     console = Console(highlight=False)
     console.print("The same attention under three rules. The more a source position was covered,\nthe less it gives.")

@@ -6,6 +6,7 @@ import typer
 
 from dwindle import __version__
 from dwindle.cli import (
+    arena,
     audit,
     bench_attention,
     bench_model,
@@ -14,8 +15,10 @@ from dwindle.cli import (
     demo,
     families,
     inspect,
+    recipes,
     report,
     rules,
+    run,
     score,
     study,
 )
@@ -31,6 +34,11 @@ app = typer.Typer(
 app.command("rules")(rules.rules)
 app.command("certify")(certify.certify)
 app.command("demo")(demo.demo)
+app.add_typer(recipes.app, name="recipes")
+app.command("run")(run.run)
+app.command("train")(run.train)
+app.command("generate")(run.generate)
+app.command("arena")(arena.arena)
 app.command("families")(families.families)
 app.command("inspect")(inspect.inspect)
 app.command("score")(score.score)
@@ -78,3 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _complain(sentence: str) -> int:
     typer.echo(f"dwindle: {sentence}", err=True)
     return 2
+
+
+if __name__ == "__main__":  # torchrun -m dwindle.cli.main run ...
+    main()

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def score(
-    files: Annotated[list[Path] | None, typer.Argument(help="outputs.jsonl files.", show_default=False)] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="outputs.jsonl files, or folders of runs.", show_default=False)
+    ] = None,
     metrics: scoring.Metrics = None,
     hyp: scoring.Hypotheses = None,
     ref: scoring.References = None,
@@ -34,16 +36,22 @@ def score(
     Metrics: rouge, bleu, cider, cider-d, mover, repetition, novelty, copied, layout, length, entropy, world,
     or one of a family, such as rouge1 or omission. Options follow a colon: rouge:recall, rouge:rouge-score,
     bleu:moses-de+compound, cider:words, mover:ENCODER, repetition:micro, length:ratio, entropy:FILE.npz.
+
+    The folder of a run is scored by the metrics of its recipe, and its scores.json is written.
     """
     scoring.need_metrics()
     from dwindle.metrics import halves as by_length
     from dwindle.metrics.significance import intervals
 
     scored: list[tuple[str, int, list[Score]]] = []
+    runs = scoring.runs(files) if metrics is None else {}
     for system in scoring.systems(files, hyp, ref, src, lead3):
-        wanted = scoring.chosen(metrics, system)
+        run = runs.get(system.name)
+        wanted = scoring.chosen(",".join(run.recipe.metrics) if run else metrics, system)
         statistics = scoring.reduced(system, wanted, workers)
         scores = intervals(statistics, wanted, resamples, seed)
+        if run:
+            run.keep_scores(len(system), scores)
         for half, part in by_length.halves(statistics).items() if halves else ():
             scores += intervals(part, [by_length.renamed(metric, half) for metric in wanted], resamples, seed)
         scored.append((system.name, len(system), scores))

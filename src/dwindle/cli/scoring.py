@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 if TYPE_CHECKING:
     from dwindle.metrics.outputs import Outputs
     from dwindle.metrics.score import Metric, Statistics
+    from dwindle.runs.directory import Run
 
 Metrics = Annotated[
     str | None,
@@ -55,9 +56,19 @@ def systems(
         raise ValueError("name outputs.jsonl files, or line-aligned files with --hyp and --ref: one of the two")
     if files and (references or sources):
         raise ValueError("--ref and --src go with --hyp: an outputs.jsonl has its own references and sources")
-    read = [outputs.read(file) for file in files or []]
+    read = [outputs.read(file / "outputs.jsonl" if file.is_dir() else file) for file in files or []]
     read += [outputs.read_lines(h, references or [], sources) for h in hypotheses or []]
     return [*read, layout.lead3(read[0])] if lead3 else read
+
+
+def runs(files: list[Path] | None) -> "dict[str, Run]":
+    """The runs among what was named, by the name of their outputs."""
+    folders = [file for file in files or [] if (file / "recipe.yaml").is_file()]
+    if not folders:
+        return {}
+    from dwindle.runs import directory
+
+    return {str(folder / "outputs.jsonl"): directory.find(folder) for folder in folders}
 
 
 def chosen(names: str | None, system: "Outputs") -> "list[Metric]":

@@ -1,0 +1,74 @@
+"""``dwindle arena RECIPE...``: several recipes from one checkpoint, several seeds, one table of differences."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dwindle.cli import scoring
+from dwindle.cli.running import running, say
+
+
+def arena(
+    arms: Annotated[
+        list[str],
+        typer.Argument(metavar="RECIPE... [KEY=VALUE]...", help="Recipes, and changes for all.", show_default=False),
+    ],
+    seeds: Annotated[int, typer.Option(help="How often each recipe is trained.")] = 3,
+    base: Annotated[
+        str | None, typer.Option(help="The arm that differences are taken to. Default: plain, or the first.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the arena.")] = Path("runs/arena"),
+    unequal: Annotated[
+        bool, typer.Option("--unequal", help="Also compare arms with other budgets, data or decoding.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as one JSON object.")] = False,
+) -> None:
+    """Compare recipes that continue one checkpoint: each trained with several seeds, decoded alike, on the same items.
+
+    Differences come with 95 % intervals over items and seeds, and p-values corrected across arms (Holm). An arena
+    that was stopped goes on where it was.
+    """
+    with running():
+        from dwindle.runs import arena as arenas
+        from dwindle.runs import recipe
+
+        changes = [text for text in arms if "=" in text]
+        recipes = [recipe.read(text, changes) for text in arms if "=" not in text]
+        result = arenas.fight(arenas.arena(recipes, seeds, base, unequal), out, say)
+    if os.environ.get("RANK", "0") != "0":
+        return
+    if as_json:
+        typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
+        return
+    show(result)
+    scoring.console().print(f"[dim]All of it: {escape(str(out / 'arena.md'))}, {escape(str(out / 'arena.json'))}")
+
+
+def show(result: dict[str, Any]) -> None:
+    """The comparison as a table: a block for each metric, a line for each arm."""
+    from dwindle.runs.arena import table as rows
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (("metric", "left"), ("arm", "left"), ("value", "right"), ("seeds", "right")):
+        shown.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for column in (f"difference to {result['base']}", "p"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    last = None
+    for metric, arm, value, seeds, difference, p in rows(result):
+        if last not in (None, metric):
+            shown.add_row()
+        sure = bool(p) and float(p) < 0.05
+        cells = (f"[cyan]{escape(metric)}[/]" if metric != last else "", escape(arm), value, f"[dim]{seeds}[/]")
+        shown.add_row(*cells, escape(difference), f"[bold green]{p}[/]" if sure else p)
+        last = metric
+    console = scoring.console()
+    console.print(shown)
+    console.print(
+        f"\n[dim]{len(result['seeds'])} seeds, {result['items']} test items. Difference with its 95 % interval over "
+        "items and seeds; p: two-sided, after Holm."
+    )

@@ -1,0 +1,82 @@
+"""``dwindle recipes``: the shipped recipes; show one, copy one, check a file."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dwindle.cli import scoring
+from dwindle.cli.running import Changes, running
+
+app = typer.Typer(help="List the recipes; show, copy or check one.", invoke_without_command=True)
+Name = Annotated[str, typer.Argument(help="A name from the list, or a file.", show_default=False)]
+
+
+@app.callback()
+def recipes(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a recipe.")] = False,
+) -> None:
+    """List the recipes that come with dwindle; show, copy or check one."""
+    if context.invoked_subcommand is not None:
+        return
+    with running():
+        from dwindle.runs import shelf
+
+        found = [shelf.labels(name) for name in shelf.shipped()]
+    if as_json:
+        for labels in found:
+            typer.echo(json.dumps(labels, ensure_ascii=False))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, style in (("recipe", "cyan"), ("paper", ""), ("what it is", ""), ("takes", "dim")):
+        table.add_column(column, style=style, no_wrap=column == "recipe")
+    for labels in found:
+        table.add_row(*(escape(str(labels[key] or "")) for key in ("name", "row", "about", "scale")))
+    scoring.console().print(table)
+
+
+@app.command("show")
+def show(
+    name: Name,
+    changes: Changes = None,
+    full: Annotated[bool, typer.Option("--full", help="Every setting, bases and defaults filled in.")] = False,
+) -> None:
+    """Print a recipe: its file, or with --full every setting."""
+    with running():
+        from dwindle.runs import shelf
+
+        if not (full or changes):
+            typer.echo(shelf.find(name).read_text(encoding="utf-8"), nl=False)
+            return
+        from dwindle.runs import recipe
+
+        typer.echo(recipe.text(recipe.read(name, changes or [])), nl=False)
+
+
+@app.command("copy")
+def copy(name: Name, file: Annotated[Path, typer.Argument(help="The new file.", show_default=False)]) -> None:
+    """Copy a recipe to a file of your own, to change it."""
+    with running():
+        from dwindle.runs import directory, shelf
+
+        if file.suffix not in (".yaml", ".yml"):
+            raise ValueError(f"{file} would not be found as a recipe: end its name in .yaml")
+        if file.exists():
+            raise ValueError(f"{file} is there already: choose another name")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        directory.write_text(file, shelf.find(name).read_text(encoding="utf-8"))
+    typer.echo(f"Copied to {file}: change it, then type dwindle run {file}")
+
+
+@app.command("check")
+def check(name: Name, changes: Changes = None) -> None:
+    """Check a recipe without running it: every key, type and value."""
+    with running():
+        from dwindle.runs import recipe
+
+        found = recipe.read(name, changes or [])
+    typer.echo(f"{name} is a recipe: {found.about or found.name}")

@@ -1,0 +1,62 @@
+"""What the verbs that run recipes share: what they need installed, how they report, how they stop, how scores look."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dwindle.cli import scoring
+
+if TYPE_CHECKING:
+    from dwindle.runs.directory import Run
+
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as training.steps=100.", show_default=False),
+]
+
+
+@contextlib.contextmanager
+def running() -> Iterator[None]:
+    """Say what to install when a room cannot be entered, and how to go on after Ctrl-C."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("dwindle"):
+            raise
+        raise ValueError(f"recipes need {error.name}: type pip install 'dwindle[runs]'") from None
+    except KeyboardInterrupt:
+        typer.echo("\ndwindle: stopped, continue with the same command", err=True)
+        raise typer.Exit(130) from None
+
+
+def say(sentence: str) -> None:
+    """Report on stderr, once for all processes."""
+    if os.environ.get("RANK", "0") == "0":
+        typer.echo(f"dwindle: {sentence}", err=True)
+
+
+def show_scores(run: "Run") -> None:
+    """The scores of a run, beside the paper's figures where the recipe has them."""
+    import json
+
+    scores = json.loads(run.scores.read_text(encoding="utf-8"))
+    published = run.recipe.published
+    console = scoring.console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric", style="cyan", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    if published:
+        table.add_column("published", justify="right", no_wrap=True)
+    for s in scores["scores"]:
+        low, high = scoring.number(s["low"]), scoring.number(s["high"])
+        cells = [escape(s["metric"]), f"{scoring.number(s['value'])} [dim]{escape(f'[{low}, {high}]')}[/]"]
+        if published:
+            cells.append(f"{published[s['metric']]:.2f}" if s["metric"] in published else "")
+        table.add_row(*cells)
+    console.print(table)
+    console.print(f"[dim]{scores['items']} items. Value [95 % interval]. Signatures and all else: {escape(str(run))}")

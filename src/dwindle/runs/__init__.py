@@ -1,0 +1,1 @@
+"""Recipes, the folder of a run, the steps from recipe to scores, and the arena. Knows no HTML."""

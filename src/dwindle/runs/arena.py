@@ -1,0 +1,190 @@
+"""The arena: several recipes, several seeds, one table. All arms continue one checkpoint with equal budgets, data and
+decoding, so that a difference comes from the method and not from its surroundings.
+
+The statistics are those of `dwindle.metrics.seeds`. Knows nothing of models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dwindle.metrics import catalogue, seeds, significance
+from dwindle.metrics.score import Metric, Statistics
+from dwindle.runs import directory, processes, recipe, steps
+from dwindle.runs.directory import Run
+from dwindle.runs.recipe import Recipe
+from dwindle.runs.steps import Say
+
+METHOD = (
+    *("model.rule", "model.layers", "model.coverage", "training.coverage_loss"),
+    *("decoding.coverage_penalty", "decoding.beta", "decoding.stepwise", "decoding.temporal"),
+    "decoding.repetition_penalty",
+)
+"""The settings that make a method. Arms may differ in these; all others are its surroundings."""
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Arms by their short names, the seeds each is run with, and the arm that differences are taken to."""
+
+    arms: dict[str, Recipe]
+    seeds: tuple[int, ...]
+    base: str
+
+    @property
+    def others(self) -> list[str]:
+        return [arm for arm in self.arms if arm != self.base]
+
+
+def arena(recipes: Sequence[Recipe], count: int, base: str | None = None, unequal: bool = False) -> Arena:
+    """Check that the recipes can be compared. The base is by default the arm called plain, or the first."""
+    if count < 1:
+        raise ValueError(f"{count} seeds are none: give 1 or more")
+    arms = dict(zip(_short([r.name for r in recipes]), recipes, strict=True))
+    if len(arms) < 2:
+        raise ValueError("an arena needs two different recipes or more: name them")
+    names = {r.name: arm for arm, r in arms.items()}
+    base = names.get(base or "", base) or ("plain" if "plain" in arms else next(iter(arms)))
+    if base not in arms:
+        raise ValueError(f"no arm is called {base!r}: choose the base from {', '.join(arms)}")
+    if not unequal:
+        _check_equal(arms, base)
+    _check_metrics(arms, base)
+    return Arena(arms, tuple(arms[base].seed + k for k in range(count)), base)
+
+
+def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str, Any]:
+    """Run every arm with every seed in ``out``, or take up what is there; write and return the comparison."""
+    runs = {arm: [] for arm in plan.arms}  # type: dict[str, list[Run]]
+    for seed in plan.seeds:
+        for arm, wanted in plan.arms.items():
+            runs[arm].append(_one(plan, arm, replace(wanted, seed=seed), out, runs, say))
+    if not processes.first():
+        return {}
+    say(f"{out}: comparing")
+    result = _compared(plan, {arm: [steps.statistics(run) for run in row] for arm, row in runs.items()})
+    directory.write_json(out / "arena.json", result)
+    directory.write_text(out / "arena.md", markdown(result))
+    return result
+
+
+def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[Run]], say: Say) -> Run:
+    """One arm with one seed: trained, or with the model of an arm that was trained alike; then decoded and scored."""
+    folder = out / arm / f"seed-{wanted.seed}"
+    shared = wanted.start == plan.arms[plan.base].start
+    start = (out / "start" if shared else out / arm / "start") if wanted.start else None
+    with steps.prepared(wanted, folder, start, say) as run:
+        for row in runs.values():
+            if row and row[-1].recipe.seed == wanted.seed:
+                steps.borrow(run, row[-1])
+        steps.train(run, say)
+        steps.generate(run, say)
+        steps.score_outputs(run, say)
+    return run
+
+
+def _compared(plan: Arena, found: dict[str, list[Statistics]]) -> dict[str, Any]:
+    """The record that arena.json keeps."""
+    metrics = catalogue.find(plan.arms[plan.base].metrics)
+    others = plan.others
+    table = seeds.differences(found[plan.base], [found[arm] for arm in others], metrics)
+    rows = [
+        {"arm": arm, "seed": seed, **{key: s.record[key] for key in ("metric", "value", "low", "high")}}
+        for arm, row in found.items()
+        for seed, statistics in zip(plan.seeds, row, strict=True)
+        for s in significance.intervals(statistics, metrics)
+    ]
+    return {
+        "base": plan.base,
+        "arms": list(plan.arms),
+        "recipes": {arm: wanted.name for arm, wanted in plan.arms.items()},
+        "seeds": list(plan.seeds),
+        "items": len(found[plan.base][0].system),
+        "metrics": [metric.name for metric in metrics],
+        "signatures": {metric.name: metric.signature for metric in metrics},
+        "means": [_mean(arm, row, metric) for arm, row in found.items() for metric in metrics],
+        "rows": rows,
+        "differences": [
+            {"arm": arm, **asdict(d), "seeds": list(d.seeds)}
+            for arm, row in zip(others, table, strict=True)
+            for d in row
+        ],
+    }
+
+
+def _mean(arm: str, row: list[Statistics], metric: Metric) -> dict[str, Any]:
+    """The value over all seeds, and how far the seeds are apart."""
+    values = [statistics.value(metric) for statistics in row]
+    return {
+        "arm": arm,
+        "metric": metric.name,
+        "value": seeds.average(row).value(metric),
+        "lowest": min(values),
+        "highest": max(values),
+    }
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Names of arms that are names of folders: without the part that all have in common."""
+    parts = [name.split("/") for name in names]
+    common = 0
+    while all(len(p) > common + 1 for p in parts) and len({p[common] for p in parts}) == 1:
+        common += 1
+    short = ["-".join(p[common:]) for p in parts]
+    twice = next((name for name in short if short.count(name) > 1), None)
+    if twice:
+        raise ValueError(f"two arms are called {twice!r}: give every recipe its own name")
+    if {"start", ""} & set(short):
+        raise ValueError("an arm may not be called start: the folder of that name holds the common checkpoint")
+    return short
+
+
+def _check_equal(arms: dict[str, Recipe], base: str) -> None:
+    """Refuse arms whose surroundings differ from those of the base."""
+    for arm, wanted in arms.items():
+        differing = recipe.differences(arms[base], wanted)
+        apart = [f"{key} ({a!r}, {b!r})" for key, (a, b) in differing.items() if key not in METHOD]
+        if apart:
+            raise ValueError(
+                f"{base} and {arm} differ in more than the method: {', '.join(apart)}; "
+                "make them equal, or pass --unequal"
+            )
+
+
+def _check_metrics(arms: dict[str, Recipe], base: str) -> None:
+    """Even unequal arms are measured alike, on the same items."""
+    for arm, wanted in arms.items():
+        if wanted.metrics != arms[base].metrics:
+            raise ValueError(f"{base} and {arm} have different metrics: give all the same, such as metrics=[rouge]")
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The comparison as a page to read."""
+    lines = [
+        f"# {', '.join(result['arms'])}",
+        "",
+        f"{len(result['seeds'])} seeds, {result['items']} test items. Differences are to **{result['base']}**, "
+        "with 95 % intervals; p is two-sided, corrected across arms (Holm).",
+        "",
+        "| metric | arm | value | lowest and highest seed | difference | p |",
+        "|---|---|---|---|---|---|",
+    ]
+    for cells in table(result):
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "Signatures:", "", *(f"- `{signature}`" for signature in result["signatures"].values()), ""]
+    return "\n".join(lines)
+
+
+def table(result: dict[str, Any]) -> list[list[str]]:
+    """Rows of metric, arm, value, range of the seeds, difference with its interval, p."""
+    differences = {(d["metric"], d["arm"]): d for d in result["differences"]}
+    means = {(m["metric"], m["arm"]): m for m in result["means"]}
+    rows = []
+    for metric in result["metrics"]:
+        for arm in result["arms"]:
+            m, d = means[metric, arm], differences.get((metric, arm))
+            seeds = f"{m['lowest']:.2f} to {m['highest']:.2f}" if len(result["seeds"]) > 1 else ""
+            versus = f"{d['difference']:+.2f} [{d['low']:+.2f}, {d['high']:+.2f}]" if d else ""
+            rows.append([metric, arm, f"{m['value']:.2f}", seeds, versus, f"{d['p_holm']:.3f}" if d else ""])
+    return rows

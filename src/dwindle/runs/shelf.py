@@ -1,0 +1,100 @@
+"""Recipe files: the shipped ones by name, and what a file says once its base, its start and the changes of the command
+line are filled in. All plain mappings; what the keys mean is the business of `recipe`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dwindle.runs import schema
+
+SHIPPED = Path(__file__).parent / "recipes"
+LABELS = ("name", "about", "row", "scale", "published")
+"""Keys that describe a recipe and change nothing in what it computes. They are not taken over from a base."""
+
+
+def shipped() -> dict[str, Path]:
+    """The recipes that come with dwindle, by name."""
+    files = sorted(SHIPPED.rglob("*.yaml"))
+    return {file.relative_to(SHIPPED).with_suffix("").as_posix(): file for file in files}
+
+
+def labels(name: str) -> dict[str, Any]:
+    """What the file of a shipped recipe says of itself; nothing of its settings is read."""
+    mapping = schema.load(find(name).read_text(encoding="utf-8"), name)
+    return {key: mapping.get(key) for key in LABELS} | {"name": name}
+
+
+def mapping(name: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """A shipped recipe or a file, with its base and start, changed by ``key=value`` (dotted keys, values in YAML)."""
+    whole = _file(str(name), Path(), ())
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise ValueError(f"{change!r} is no change of a recipe: write key=value, such as training.steps=100")
+        _put(whole, key, schema.load(text, f"the value of {key}"))
+    if isinstance(whole.get("start"), str):
+        whole["start"] = _file(whole["start"], Path(), ())
+    return whole
+
+
+def _file(name: str, folder: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """The mapping of a recipe with its base and its start filled in."""
+    path = find(name, folder)
+    if path in seen:
+        raise ValueError(f"{path} takes itself as a base or start, by way of {seen[-1]}: break the circle")
+    mapping = schema.load(path.read_text(encoding="utf-8"), str(path))
+    if not isinstance(mapping, dict):
+        raise ValueError(f"{path} is no recipe: write keys and values")
+    own = path.relative_to(SHIPPED).with_suffix("").as_posix() if path.is_relative_to(SHIPPED) else path.stem
+    return {"name": own} | _expanded(mapping, path, (*seen, path))
+
+
+def _expanded(mapping: dict[str, Any], path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    start = mapping.get("start")
+    if isinstance(start, str):
+        mapping["start"] = _file(start, path.parent, seen)
+    elif isinstance(start, dict):
+        mapping["start"] = _expanded(start, path, seen)
+    if "base" not in mapping:
+        return mapping
+    taken = _file(str(mapping.pop("base")), path.parent, seen)
+    return _merged({key: value for key, value in taken.items() if key not in LABELS}, mapping)
+
+
+def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """``over`` upon ``under``, mappings key by key; a start is another recipe, and replaced as one."""
+    both = dict(under)
+    for key, value in over.items():
+        old = both.get(key)
+        merge = isinstance(value, dict) and isinstance(old, dict) and key != "start"
+        both[key] = _merged(old, value) if merge else value  # type: ignore[arg-type]
+    return both
+
+
+def find(name: str, folder: Path = Path()) -> Path:
+    """The file of a shipped name, or of a path as seen from ``folder``."""
+    if not name.endswith((".yaml", ".yml")):
+        known = shipped()
+        if name not in known:
+            hint = schema.nearest(name, list(known)) or "type dwindle recipes for the list, or name a .yaml file"
+            raise ValueError(f"no recipe is called {name!r}: {hint}")
+        return known[name]
+    path = (folder / name).expanduser()
+    if not path.is_file():
+        raise ValueError(f"there is no {path}: name a recipe's .yaml file, or one that 'dwindle recipes' lists")
+    return path.resolve()
+
+
+def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value at a dotted key; what leads there is made where it is not."""
+    head, dot, rest = key.partition(".")
+    if not dot:
+        mapping[head] = value
+        return
+    inner = mapping.get(head)
+    if inner is None:
+        inner = mapping[head] = {}
+    if not isinstance(inner, dict):
+        raise ValueError(f"{key} cannot be set: {head} is {inner!r}, which has no keys")
+    _put(inner, rest, value)

@@ -1,0 +1,186 @@
+"""The steps of a run, train, generate, score: each reads the folder, does its part, and is skipped where it is done.
+
+Launched as several processes, they train together and each decodes its share. Knows the order of things; what a step
+does is the business of its room.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from dwindle.data.load import load
+from dwindle.generation.decode import SUMMARY, decode
+from dwindle.metrics import catalogue, layout, outputs, score, significance
+from dwindle.models import build as models
+from dwindle.runs import directory, processes, recipe
+from dwindle.runs.directory import Run
+from dwindle.runs.recipe import Recipe
+from dwindle.training.train import train as fit
+
+ROOT = Path("runs")
+"""Where runs live that were given no folder: each under its recipe's name, so a start is shared by all who need it."""
+Say = Callable[[str], None]
+
+
+def run(wanted: Recipe, folder: Path | None = None, start: Path | None = None, say: Say = lambda sentence: None) -> Run:
+    """All steps. The recipe's start is trained first: in ``start``, or beside or inside the run's folder."""
+    with prepared(wanted, folder, start, say) as made:
+        train(made, say)
+        generate(made, say)
+        score_outputs(made, say)
+    return made
+
+
+@contextlib.contextmanager
+def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) -> Iterator[Run]:
+    """The run of a recipe, locked for this command, with its start trained."""
+    folder = folder or ROOT / wanted.name
+    with _full_disk(folder):
+        if wanted.start:
+            start = start or _beside(folder, wanted)
+            with prepared(wanted.start, start, None, say) as begun:
+                train(begun, say)
+        with directory.opened(folder, wanted, start) as made:
+            yield made
+
+
+def _beside(folder: Path, wanted: Recipe) -> Path:
+    """Where the start of a recipe lives: with the other runs if this one does, else inside its folder."""
+    shared = folder == ROOT / wanted.name and wanted.start and wanted.start.name
+    return ROOT / wanted.start.name if shared else folder / "start"  # type: ignore[union-attr]
+
+
+def train(run: Run, say: Say) -> None:
+    """Train the model of the recipe and save it in ``model/``."""
+    settings = run.recipe.training
+    if settings is None or run.done("train"):
+        return
+    say(f"{run}: training")
+    with run.stage("train") as counts:
+        model, codec = _built(run)
+        examples, dev = load(run.recipe.data, "train"), load(run.recipe.data, "dev")
+        fit(model, codec, examples, dev, settings, run.folder, run.recipe.seed)
+        if processes.first():
+            models.save(model, codec, run.model)
+        counts |= {"examples": len(examples), "truncated": codec.truncated, "parameters": model.num_parameters()}
+    if processes.first():
+        shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+
+
+def generate(run: Run, say: Say) -> None:
+    """Write the outputs of the test split, and what they covered."""
+    if run.done("generate"):
+        return
+    if run.recipe.training and not run.done("train"):
+        raise ValueError(f"{run} is not trained: type dwindle train {run}")
+    say(f"{run}: generating")
+    with run.stage("generate") as counts:
+        examples = load(run.recipe.data, "test")
+        if run.recipe.model.kind == "lead-3":
+            _lead(run, examples)
+        else:
+            model, codec = model_of(run)
+            with _bar(len(examples) // processes.count()) as advance:
+                decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
+            processes.wait()
+            counts |= json.loads((run.folder / SUMMARY).read_text(encoding="utf-8"))
+
+
+def score_outputs(run: Run, say: Say) -> None:
+    """Measure the outputs by the recipe's metrics."""
+    if run.done("score"):
+        return
+    if not run.outputs.is_file():
+        raise ValueError(f"{run} has no outputs yet: type dwindle generate {run}")
+    say(f"{run}: scoring")
+    if processes.first():
+        found = statistics(run)
+        run.keep_scores(len(found.system), significance.intervals(found, catalogue.find(run.recipe.metrics)))
+    processes.wait()
+
+
+def statistics(run: Run) -> score.Statistics:
+    """The rows of a run's outputs for the recipe's metrics."""
+    return score.reduce(outputs.read(run.outputs), catalogue.find(run.recipe.metrics), score.cores())
+
+
+def borrow(run: Run, other: Run) -> None:
+    """Take the trained model of ``other``, if its training was the same: what differs is the decoding alone."""
+    if run.done("train") or not run.recipe.training or not other.done("train"):
+        return
+    if any(not key.startswith(("decoding.", "metrics")) for key in recipe.differences(run.recipe, other.recipe)):
+        return
+    with run.stage("train") as counts:
+        if processes.first():
+            part = run.folder / ".model.part"
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(other.model, part, copy_function=_link)
+            part.replace(run.model)
+        counts |= {"same_as": os.path.relpath(other.folder, run.folder)}
+
+
+def _link(source: str, target: str) -> None:
+    """A second name for a file; a copy where the disk has no such thing."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def model_of(run: Run) -> tuple[Any, Any]:
+    """The model that a run decodes with, and its codec."""
+    return models.load(run.model) if run.recipe.training else _built(run)
+
+
+def _built(run: Run) -> tuple[Any, Any]:
+    """The model before training, or as it is used: its rule is that of this run."""
+    examples = load(run.recipe.data, "train")
+    settings = replace(run.recipe.model, start=_weights(run))
+    return models.build(settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed)
+
+
+def _weights(run: Run) -> str | None:
+    """Where the run's weights come from: the model of its start, or of the start of a start that trained nothing."""
+    if run.start is None:
+        return run.recipe.model.start
+    begun = directory.find(run.start)
+    return str(begun.model) if begun.recipe.training else _weights(begun)
+
+
+def _lead(run: Run, examples: Iterable[Any]) -> None:
+    items = [outputs.Item(e.id, "", e.references, e.source, 0, {"gold": e.gold} if e.gold else {}) for e in examples]
+    if processes.first():
+        part = run.folder / ".outputs.part"
+        outputs.write(layout.lead3(outputs.outputs(str(run.outputs), items)), part)
+        part.replace(run.outputs)
+
+
+@contextlib.contextmanager
+def _bar(items: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal, nothing in a pipe."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("generating", total=items)
+        yield lambda done: progress.advance(task, done)
+
+
+@contextlib.contextmanager
+def _full_disk(folder: Path) -> Iterator[None]:
+    """Libraries report a full disk in their own ways; here it is one sentence."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "errno", None) != errno.ENOSPC and "No space left on device" not in str(error):
+            raise
+        raise OSError(
+            f"the disk is full while writing {folder}: free some space and continue with the same command"
+        ) from error
