@@ -80,7 +80,10 @@ def _bin_pair(place: tuple[Path, int, int]) -> tuple[str, str]:
     missing = {"article", "abstract"} - features.keys()
     if missing:
         raise ValueError(f"{place[0]} has no {missing.pop()!r} at byte {place[1]}: these are not See's .bin files")
-    article, abstract = (features[key].decode("utf-8", "replace") for key in ("article", "abstract"))
+    try:
+        article, abstract = features["article"].decode(), features["abstract"].decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place[0]} is not UTF-8 at byte {place[1]} ({error.reason}): make it again") from None
     return article, "\n".join(part.strip() for part in re.findall(r"<s>(.*?)</s>", abstract, re.S))
 
 

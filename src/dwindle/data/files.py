@@ -43,7 +43,7 @@ class Lines(Sequence[str]):
         places, start, number = array("Q"), 0, -1
         for number, line in enumerate(file):
             try:
-                text = line.decode()
+                text = line.decode(_encoding(number))
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{self.path}, line {number + 1} is not UTF-8 ({error.reason}): save it as UTF-8"
@@ -74,7 +74,12 @@ class Lines(Sequence[str]):
             start = self._bytes.find(b"\n", start) + 1
         end = self._bytes.find(b"\n", start)
         line = self._bytes[start : end if end >= 0 else len(self._bytes)]
-        return line.decode("utf-8-sig" if index == 0 else "utf-8").removesuffix("\r")
+        return line.decode(_encoding(index)).removesuffix("\r")
+
+
+def _encoding(number: int) -> str:
+    """Only a file's first line may begin with a byte order mark."""
+    return "utf-8-sig" if number == 0 else "utf-8"
 
 
 def _opened(path: Path) -> IO[bytes]:

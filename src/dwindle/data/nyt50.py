@@ -30,12 +30,10 @@ SHORTEST = 50
 DEV = 4_000
 _YEARS = ("2003", "2004", "2005", "2006")
 _TEST_YEAR = "2007"
-# What a librarian notes after a summary: pictures and the length of the article, such as "photos (M)".
-_NOTES = re.compile(
-    r"[\s;,.]*\b(?:(?:\d+\s+)?(?:photos?|graphs?|charts?|maps?|tables?|drawings?|diagrams?|cartoons?|lists?|recipes?"
-    r"|correction|special section)\b|\([SML]\))[\s;,.]*$",
-    re.IGNORECASE,
-)
+# What a librarian notes after a summary: pictures, and the length of the article, such as "2 photos, map (M)".
+_LENGTH = re.compile(r"\s*\([SML]\)\s*$")
+_PICTURES = "photos?|graphs?|charts?|maps?|tables?|drawings?|diagrams?|cartoons?|lists?|recipes?"
+_NOTE = re.compile(rf"(?:(?:\d+\s+)?(?:{_PICTURES})[\s,.]*(?:and\s+)?)+", re.IGNORECASE)
 
 
 def read(settings: DataSettings, split: Split) -> Sequence[Example]:
@@ -104,8 +102,9 @@ def _source(tree: ET.Element) -> str:
 
 
 def _summary(tree: ET.Element) -> str:
-    """Without the notes at its end; semicolons part its sentences."""
+    """Semicolons part its sentences; the notes after them go."""
     text = " ".join(" ".join("".join(p.itertext()).split()) for p in tree.findall(".//abstract//p"))
-    while (shorter := _NOTES.sub("", text)) != text:
-        text = shorter
-    return "\n".join(part.strip() for part in text.split(";") if part.strip())
+    parts = [part.strip() for part in _LENGTH.sub("", text).split(";") if part.strip()]
+    while parts and _NOTE.fullmatch(parts[-1]):
+        parts.pop()
+    return "\n".join(parts)

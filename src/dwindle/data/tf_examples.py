@@ -48,7 +48,7 @@ def features(file: Path, start: int, length: int) -> dict[str, bytes]:
 
 
 def _feature(entry: bytes) -> tuple[str, bytes]:
-    key, feature = next(_fields(entry, 1)), next(_fields(entry, 2), b"")
+    key, feature = next(_fields(entry, 1), b""), next(_fields(entry, 2), b"")
     values = (value for held in _fields(feature, 1) for value in _fields(held, 1))
     return key.decode(), next(values, b"")
 
