@@ -243,9 +243,11 @@ def _clauses(text: str, things: set[str]) -> Iterator[Counter[str]]:
         for clause in re.split(r"\band\b", sentence):
             content = _content(clause.split())
             names = [word for word in content if word not in words.VOCABULARY and word not in things]
+            verb = next((i for i, word in enumerate(content) if word in words.ACTION_OF), len(content))
+            subject = [word for word in content[:verb] if word in names]
             if content and not names:
                 content += person
-            person = names or person
+            person = subject or names or person
             if content:
                 yield Counter(words.ACTION_OF.get(word, word) for word in content)
 
