@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle.metrics import entropy
+from dwindle.generation import coverage as coverage_file
+from dwindle.generation import traces
+from dwindle.models.places import places
 
 WORDS = "the mayor closed a bridge and children went by ferry to school on friday while ships waited".split()  # noqa: SIM905
 NASTY = "</script><script>document.title='broken'</script><img src=x onerror='document.title=0'> & {{ 7*7 }} \u202e"
@@ -55,10 +57,27 @@ def run(folder, seed=0, given=None, coverage=True, **how):
     (folder / "recipe.yaml").write_text(json.dumps(given or recipe()), encoding="utf-8")  # JSON is YAML
     (folder / "run.json").write_text(json.dumps({"seed": seed, "stages": ["train", "generate", "score"]}))
     if coverage:
-        rng = np.random.default_rng(0)
-        items = {r["id"]: rng.random((2, 2, 54)) for r in records(seed, **how)}
-        entropy.write(folder / "coverage.npz", {id: (raw, raw**0.5) for id, (raw, _) in items.items()})
+        _covered(folder, records(seed, **how))
     return folder
+
+
+def _covered(folder, made):
+    """A coverage file, its positions the words of the source and an end token, and a trace of the first item."""
+    rng = np.random.default_rng(0)
+    covered, at = {}, {}
+    for k, record in enumerate(made):
+        source, output = record.get("source", "x"), record["hypothesis"]
+        tokens = [*source.split(), "</s>"]
+        rows = rng.dirichlet(np.full(len(tokens), 0.2), size=len(output.split())).astype(np.float32)
+        at[record["id"]] = places(tokens, source)
+        covered[record["id"]] = (np.stack([rows.sum(0)] * 2), np.stack([np.log1p(rows.sum(0))] * 2))
+        if k == 0:
+            words = [f" {word}" for word in output.split()]
+            traces.write(
+                folder / traces.FILE,
+                [traces.Trace(record["id"], source, tokens, at[record["id"]], words, rows, rows / 2)],
+            )
+    coverage_file.write(folder / "coverage.npz", covered, at)
 
 
 def arena(folder: Path, arms=("plain", "dim"), seeds=(1, 2)):

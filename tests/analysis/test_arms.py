@@ -37,7 +37,7 @@ def test_a_run_folder_and_its_files(tmp_path):
     assert run.recipe["model"]["rule"] == "dim:log"
     assert run.scores[0]["metric"] == "mover1"
     assert run.file("coverage.npz") == folder / "coverage.npz"
-    assert run.file("traces.npz") is None
+    assert run.file("none.npz") is None
 
 
 def test_an_arena_has_its_base_first_and_a_run_for_each_seed(tmp_path):

@@ -6,8 +6,10 @@ losses and a random draw are kept, so that the worst cases are as easy to see as
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -57,10 +59,12 @@ class Examples:
     total: int
     gains: dict[str, dict[str, list[float]]]
     """For each other system and metric, the gain of every item, kept or not."""
+    telling: list[int]
+    """Places of items, the most telling first."""
 
     def data(self) -> dict[str, Any]:
         """For JSON, without the gains of items that are not shown."""
-        return {key: value for key, value in asdict(self).items() if key != "gains"}
+        return {"systems": self.systems, "metrics": self.metrics, "items": self.items, "total": self.total}
 
 
 def examples(measured: Measured) -> Examples:
@@ -72,13 +76,14 @@ def examples(measured: Measured) -> Examples:
         arm: {m: ((values[m][k] - values[m][0]) * (direction(m) or 1)).tolist() for m in metrics}
         for k, arm in enumerate(others, 1)
     }
+    first = [np.array(of[metrics[0]]) for of in gains.values()]
     items = [
         _item(measured, place, {m: [round(float(v), 2) for v in values[m][:, place]] for m in metrics})
-        for place in _kept(measured, [np.array(of[metrics[0]]) for of in gains.values()])
+        for place in _kept(measured, first)
     ]
-    return Examples(
-        [base, *others], [(m, _named(m), direction(m)) for m in metrics], items, len(measured.test.items), gains
-    )
+    telling = list(islice(interesting(measured, first), MOST_ITEMS))
+    named = [(m, _named(m), direction(m)) for m in metrics]
+    return Examples([base, *others], named, items, len(measured.test.items), gains, telling)
 
 
 def _known(measured: Measured, arm: str, metric: str) -> bool:
@@ -89,22 +94,28 @@ def _named(metric: str) -> str:
     return f"{metric[:-1]}, {title(metric)}s" if metric.startswith(("repetition", "novelty")) else title(metric)
 
 
-def _kept(measured: Measured, gains: list[Array]) -> list[int]:
-    """Places of the items to keep, in the order of ids: all of them, or the extremes of every system and a draw."""
-    items = measured.test.items
-    draw = Random(SEED).sample(range(len(items)), len(items))
+def interesting(measured: Measured, gains: list[Array]) -> Iterator[int]:
+    """Every item's place, the telling ones first: by turns each system's largest gain and loss, and one at random."""
+    count = len(measured.test.items)
+    draw = Random(SEED).sample(range(count), count)
     orders = [np.argsort(sign * gain, kind="stable").tolist() for gain in gains for sign in (-1, 1)]
-    kept: dict[int, None] = {}
-    characters = 0
-    for turn in range(len(items)):
+    seen: set[int] = set()
+    for turn in range(count):
         for order in [*orders, draw]:
-            place = order[turn]
-            if place in kept:
-                continue
-            characters += _characters(measured, place)
-            if len(kept) == MOST_ITEMS or (kept and characters > MOST_CHARACTERS):
-                return sorted(kept)
-            kept[place] = None
+            if order[turn] not in seen:
+                seen.add(order[turn])
+                yield order[turn]
+
+
+def _kept(measured: Measured, gains: list[Array]) -> list[int]:
+    """Places of the items to keep, in the order of ids: as many as a page can hold."""
+    kept: list[int] = []
+    characters = 0
+    for place in interesting(measured, gains):
+        characters += _characters(measured, place)
+        if len(kept) == MOST_ITEMS or (kept and characters > MOST_CHARACTERS):
+            break
+        kept.append(place)
     return sorted(kept)
 
 

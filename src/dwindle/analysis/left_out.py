@@ -23,10 +23,13 @@ from dwindle.metrics.outputs import Item
 from dwindle.metrics.words import words
 
 Span = tuple[int, int]
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[np.floating[Any]]
+Places = Sequence[int] | npt.NDArray[np.int64]
 
 METHODS = ("effective coverage", "raw attention", "lexical overlap")
 RESAMPLES = 500
+THRESHOLD = 0.5
+"""The share at or below which a page marks a sentence as left out."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def sentences(source: str) -> list[Span]:
     return [span for span in spans if source[slice(*span)].strip()]
 
 
-def shares(coverage: Array, places: Sequence[int], parts: Sequence[Span]) -> list[float | None]:
+def shares(coverage: Array, places: Places, parts: Sequence[Span]) -> list[float | None]:
     """The share of each part, from coverage (S,) and the place of each position (S,); None for a part without one."""
     at = np.asarray(places)
     real = at >= 0
@@ -86,7 +89,7 @@ def overlap(source: str, parts: Sequence[Span], output: str) -> list[float]:
     return [sum(w for word, w in of.items() if word in said) / (sum(of.values()) or 1) for of in weights]
 
 
-def judged(item: Item, raw: Array, effective: Array, places: Sequence[int]) -> list[Part]:
+def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[Part]:
     """The parts of one item of a made world, with the truth and the scores. What is in doubt is left out of them."""
     gold, source = item.extra["gold"], item.source or ""
     known = _KNOWN.get(gold.get("world"))
@@ -195,7 +198,8 @@ def best_threshold(left: npt.NDArray[np.bool_], scores: Array) -> float:
     values, place = np.unique(scores, return_inverse=True)
     hits = np.cumsum(np.bincount(place, left, len(values))) / max(left.sum(), 1)
     alarms = np.cumsum(np.bincount(place, ~left, len(values))) / max((~left).sum(), 1)
-    return float(values[int(np.argmax(hits - alarms))])
+    best = int(np.argmax(hits - alarms))
+    return float(values[best : best + 2].mean())  # halfway to the next score: the best guess for other items
 
 
 def ranked(found: Iterable[float | None]) -> list[int]:

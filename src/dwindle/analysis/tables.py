@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dwindle.analysis.arms import Arm
+from dwindle.analysis.left_out import Part, Verdict, verdicts
 from dwindle.analysis.measure import LEAD, REFERENCE, Difference, Measured, Value, direction
 from dwindle.analysis.table import NOTHING, Cell, Table, Tone, interval, number, p_value, title
 from dwindle.metrics import copied, repetition
@@ -141,6 +142,28 @@ def coverage(measured: Measured) -> Made:
     if not parts:
         notes.append("Short and long halves need the source of every item.")
     return _table("Coverage, repetition, length", measured, _with_reference(measured), metrics, notes, tuple(over))
+
+
+def left_out(judgements: dict[str, list[Part]]) -> list[Table]:
+    """How well coverage tells what an output has left out, where that is known. For all parts, and for those that the
+    reference states."""
+    made = []
+    for caption, wanted in (("Every part of the source", False), ("Only parts that the reference states", True)):
+        rows = []
+        for arm, parts in judgements.items():
+            chosen = [part for part in parts if part.wanted or not wanted]
+            if len({part.left_out for part in chosen}) == 2:
+                rows += [(f"{arm}, {v.method}", _judgement(v)) for v in verdicts(chosen)]
+        if rows:
+            columns = ("system, told by", "parts", "left out", "AUROC", "threshold", "precision", "recall")
+            made.append(Table(caption, columns, tuple(rows)))
+    return made
+
+
+def _judgement(v: Verdict) -> tuple[Cell, ...]:
+    shown = Cell(f"{v.auroc:.3f}", f"{v.low:.3f} to {v.high:.3f}")
+    rest = (Cell(f"{v.threshold:.2f}"), Cell(f"{v.precision:.2f}"), Cell(f"{v.recall:.2f}"))
+    return Cell(f"{v.parts:,}"), Cell(f"{v.left_out:,}"), shown, *rest
 
 
 def signatures(measured: Measured) -> Table:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from dwindle import __version__
 from dwindle.analysis import arms, published
+from dwindle.analysis.arms import Run
 from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
 from dwindle.analysis.table import Table
+from dwindle.analysis.views import Covered, covered
 from dwindle.report import page, plain, sections
 from dwindle.report.sections import Section
 
@@ -87,4 +89,16 @@ def _tabular(measured: Measured) -> list[Section]:
 
 def _sections(measured: Measured) -> list[Section]:
     *first, settings = _tabular(measured)
-    return [*first, sections.looked_at(examples(measured)), settings]
+    shown = examples(measured)
+    found = [_covered(arm.runs[0], measured) for arm in measured.test.arms]
+    seen = [sections.looked_at(shown), sections.read_how(measured, found, shown.telling)]
+    return [*first, *seen, sections.left_out(measured, found), settings]
+
+
+def _covered(run: Run, measured: Measured) -> Covered:
+    """A run's coverage; a file that cannot be read is a sentence."""
+    try:
+        return covered(run)
+    except ValueError as error:
+        measured.notes.append(str(error))
+        return Covered({}, {}, {}, {})

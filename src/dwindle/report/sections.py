@@ -1,14 +1,17 @@
 """The sections of a report: for each what it says, its tables and charts, or the sentence that says what is missing."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from markupsafe import Markup
 
 from dwindle.analysis import tables
 from dwindle.analysis.examples import Examples
+from dwindle.analysis.left_out import THRESHOLD
 from dwindle.analysis.measure import REFERENCE, Measured, direction
 from dwindle.analysis.table import Table, number, title
+from dwindle.analysis.views import Covered, known_parts, pages
 from dwindle.report import charts
 
 _COLOURS = 8
@@ -102,12 +105,48 @@ def looked_at(found: Examples) -> Section:
     return section
 
 
+LIMITS = (
+    "What coverage tells is disengagement, not misstatement: a sentence that was hardly used is likely left out, but "
+    "one that was used much may still be misreported, and what the model knew without looking leaves no trace."
+)
+
+
+def read_how(measured: Measured, found: Sequence[Covered], telling: list[int]) -> Section:
+    """The coverage view."""
+    items = pages(measured, found, telling)
+    section = Section("coverage", "What was read", LIMITS)
+    if not items:
+        section.missing.append(
+            "No run here has a coverage.npz that says where its positions stand in the source: "
+            "generate again, or look at one text with 'dwindle coverage'."
+        )
+        return section
+    data = {"systems": measured.arms, "items": items, "threshold": THRESHOLD}
+    return replace(section, view="coverage", data=data)
+
+
+def left_out(measured: Measured, found: Sequence[Covered]) -> Section:
+    """How far the coverage view can be believed."""
+    made = tables.left_out(known_parts(measured, found))
+    lead = (
+        "Parts of the source that the output does not state, by the made world's own count, told from coverage "
+        "and from two rivals. AUROC is the chance that a part that was left out has less than one that was not; 0.5 is "
+        "guessing. Thresholds are chosen on half of the items; precision and recall are of the other half."
+    )
+    section = Section("left-out", "Left out", lead if made else "", made)
+    if not made:
+        section.missing.append(
+            "What an output leaves out is known for the made worlds only (newsroom, phrasebook), with a coverage.npz."
+        )
+    return section
+
+
 def settings(measured: Measured) -> Section:
     """Every setting and signature."""
     section = _one("settings", "Settings and signatures", tables.settings(measured.test.arms))
     section.tables.append(tables.signatures(measured))
     section.missing.extend(measured.notes)
-    return Section(**{**vars(section), "folded": True})
+    return replace(section, folded=True)
 
 
 def paper(found: list[Table]) -> Section:

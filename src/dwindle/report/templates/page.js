@@ -2,7 +2,7 @@
 // What the page gains where scripts run: the browser of examples, the coverage view, and the mark of the section in view.
 // Texts only ever become text nodes.
 
-const VIEWS = {examples, coverage: () => {}};
+const VIEWS = {examples, coverage};
 
 function start() {
   for (const place of document.querySelectorAll(".view")) {
@@ -135,6 +135,211 @@ function examples(place, data) {
 function card(title, children, kind, aside = "") {
   return make("article", {class: `text ${kind}`}, make("h3", {}, title, make("span", {}, aside)),
     make("div", {class: "words", dir: "auto"}, ...children));
+}
+
+// Coverage: the source shaded by what was used of it, one panel a system; steps where they are known.
+
+function coverage(place, data) {
+  const state = {item: null, mode: "effective", other: data.systems.length > 1 ? 1 : 0, step: null, timer: null};
+  const list = make("ol", {class: "list", role: "listbox", tabindex: "0", "aria-label": "Items", onkeydown: move});
+  const detail = make("div", {class: "detail"});
+  const play = make("button", {type: "button", onclick: toggle}, "Play the steps");
+  const controls = make("div", {class: "controls"});
+  if (data.systems.length > 2) controls.append(choice("Compare", data.systems.slice(1), k => { state.other = k + 1; show(state.item); }));
+  controls.append(buttons(["What was used", "What was looked at"], k => { state.mode = k ? "raw" : "effective"; show(state.item); }), play);
+  let panels = [];
+  place.append(controls);
+  if (data.items.length > 1) {
+    list.append(...data.items.map(item => {
+      const steps = item.views.some(view => view?.weights);
+      const row = make("li", {role: "option", onclick: () => show(item)},
+        make("span", {class: "id", title: item.id}, item.id), make("span", {class: "quiet"}, steps ? "steps" : ""));
+      row.item = item;
+      return row;
+    }));
+    place.append(make("div", {class: "browser"}, list, detail));
+  } else {
+    place.append(detail);
+  }
+  show(data.items[0]);
+
+  function move(event) {
+    const rows = [...list.children];
+    const step = {ArrowDown: 1, ArrowUp: -1, j: 1, k: -1}[event.key];
+    const next = step && rows[rows.findIndex(row => row.item === state.item) + step];
+    if (!next) return;
+    event.preventDefault();
+    show(next.item);
+    next.scrollIntoView({block: "nearest"});
+  }
+
+  function show(item) {
+    stop();
+    state.item = item;
+    for (const row of list.children) row.setAttribute("aria-selected", row.item === item);
+    const shown = [...new Set([0, state.other])].filter(k => item.views[k]);
+    const views = shown.map(k => ({name: data.systems[k], colour: k % 8, ...unpacked(item.views[k])}));
+    const scale = Math.max(...views.map(view => quantile(view[state.mode], .97)), 1e-9);
+    panels = views.map(view => panel(item, view, scale));
+    play.hidden = !views.some(view => view.rows);
+    detail.replaceChildren(
+      ...(data.items.length > 1 ? [make("h3", {}, item.id)] : []),
+      legend(),
+      make("div", {class: "texts wide"}, ...panels.map(one => one.element)));
+    panels.forEach(one => one.rest());
+  }
+
+  function legend() {
+    const what = state.mode === "raw" ? "the attention it got in all steps" : "the weight it was used with in all steps";
+    return make("p", {class: "key"},
+      make("span", {}, make("span", {class: "ramp"}), ` a token's coverage: ${what}`),
+      make("span", {}, make("span", {class: "left"}, "left out?"), ` sentences with at most ${data.threshold} of the average`));
+  }
+
+  function panel(item, view, scale) {
+    const source = shadedSource(item.source, view, data.threshold);
+    const caption = make("p", {class: "caption", "aria-live": "polite"});
+    const tokens = view.output.map((text, t) => make("span", {class: "token"}, text || "\u23f9"));
+    const output = make("div", {class: "words output", dir: "auto"}, ...(view.output.join("") ? tokens : [make("em", {}, "(empty)")]));
+    if (view.rows) {
+      output.tabIndex = 0;
+      output.setAttribute("aria-label", "Output. Arrow keys go from step to step.");
+      tokens.forEach((token, t) => {
+        token.addEventListener("mouseenter", () => { if (!state.timer) row(t); });
+        token.addEventListener("click", () => { stop(); row(t); });
+      });
+      output.addEventListener("mouseleave", () => { if (!state.timer) rest(); });
+      output.addEventListener("keydown", event => {
+        const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+        if (!step) return;
+        event.preventDefault();
+        row(Math.min(Math.max((one.at ?? (step > 0 ? -1 : tokens.length)) + step, 0), tokens.length - 1));
+      });
+      source.marks.forEach((mark, s) => mark?.addEventListener("mouseenter", () => { if (!state.timer) column(s); }));
+      source.element.addEventListener("mouseleave", () => { if (!state.timer) rest(); });
+    }
+    const element = make("article", {class: `text system s${view.colour}`},
+      make("h3", {}, view.name, make("span", {}, view.rows ? "hover a word" : "sums only")),
+      output, caption, source.element, leastCovered(item, view, data.threshold));
+    const one = {element, rest, at: null, upTo, steps: view.rows ? tokens.length : 0};
+    return one;
+
+    function rest() {
+      one.at = null;
+      tokens.forEach(token => shade(token, 0));
+      tokens.forEach(token => token.classList.remove("now"));
+      source.shade(view[state.mode], scale);
+      caption.textContent = view.rows ? "The whole output." : "";
+    }
+
+    // What one step attended to.
+    function row(t) {
+      one.at = t;
+      const weights = view.rows[state.mode](t);
+      tokens.forEach((token, k) => { shade(token, 0); token.classList.toggle("now", k === t); });
+      source.shade(weights, Math.max(...weights));
+      const best = weights.map((w, s) => [w, s]).sort((a, b) => b[0] - a[0]).slice(0, 3).filter(([w]) => w > 0);
+      caption.textContent = `Step ${t + 1}: ` + best.map(([w, s]) => `${view.tokens[s].trim() || "\u21b5"} ${w.toFixed(2)}`).join(", ");
+    }
+
+    // Which steps attended to one position.
+    function column(s) {
+      one.at = null;
+      const weights = tokens.map((_, t) => view.rows[state.mode](t)[s]);
+      tokens.forEach((token, t) => { token.classList.remove("now"); shade(token, weights[t] / Math.max(...weights, 1e-9)); });
+      caption.textContent = `${view.tokens[s].trim()}: coverage ${view[state.mode][s].toFixed(2)}`;
+    }
+
+    // The coverage after some steps.
+    function upTo(t) {
+      if (!view.rows) return;
+      const last = Math.min(t, tokens.length - 1);
+      const sums = view.places.map(() => 0);
+      for (let k = 0; k <= last; k++) view.rows[state.mode](k).forEach((w, s) => { sums[s] += w; });
+      tokens.forEach((token, k) => { shade(token, 0); token.classList.toggle("now", k === last); });
+      source.shade(sums, scale);
+      caption.textContent = `After step ${last + 1} of ${tokens.length}.`;
+    }
+  }
+
+  function toggle() {
+    if (state.timer) { stop(); panels.forEach(one => one.rest()); return; }
+    const last = Math.max(...panels.map(one => one.steps));
+    let t = 0;
+    play.textContent = "Stop";
+    state.timer = setInterval(() => {
+      if (t >= last) { stop(); return; }
+      panels.forEach(one => one.upTo(t));
+      t += 1;
+    }, 260);
+  }
+
+  function stop() {
+    clearInterval(state.timer);
+    state.timer = null;
+    play.textContent = "Play the steps";
+  }
+}
+
+// The source as sentences of shaded tokens. marks[s] is the element of position s, if it is of the text.
+function shadedSource(text, view, threshold) {
+  const order = view.places.map((at, s) => [at, s]).filter(([at]) => at >= 0).sort((a, b) => a[0] - b[0]);
+  const marks = view.places.map(() => null);
+  const pieces = [];
+  let next = 0, end = 0;
+  for (const [first, last, share] of view.sentences) {
+    if (first > end) pieces.push(text.slice(end, first));
+    const kind = share === null ? "unread" : share <= threshold ? "left" : "";
+    const sentence = make("span", {class: `sentence ${kind}`, title: share === null ? "not given to the model" : `${share.toFixed(2)} of the average`});
+    let here = first;
+    while (next < order.length && order[next][0] < last) {
+      const [at, s] = order[next];
+      if (at > here) sentence.append(text.slice(here, at));
+      here = next + 1 < order.length ? Math.min(order[next + 1][0], last) : last;
+      const whole = text.slice(at, here), word = whole.trimEnd();
+      marks[s] = make("span", {class: "token"}, word);
+      sentence.append(marks[s], whole.slice(word.length));
+      next += 1;
+    }
+    if (here < last) sentence.append(text.slice(here, last));
+    pieces.push(sentence);
+    end = last;
+  }
+  const element = make("div", {class: "words shaded", dir: "auto"}, ...pieces, text.slice(end));
+  return {element, marks, shade: (values, most) => marks.forEach((mark, s) => mark && shade(mark, values[s] / (most || 1)))};
+}
+
+function shade(element, value) {
+  element.style.backgroundColor = value > .01 ? `rgb(var(--shade) / ${Math.min(value, 1) * .62})` : "";
+}
+
+function leastCovered(item, view, threshold) {
+  const ranked = view.sentences.filter(([, , share]) => share !== null).sort((a, b) => a[2] - b[2]);
+  const unread = view.sentences.length - ranked.length;
+  const rows = ranked.slice(0, 5).map(([first, last, share]) => make("li", {class: share <= threshold ? "low" : ""},
+    make("b", {}, share.toFixed(2)), make("span", {}, item.source.slice(first, last).trim())));
+  return make("details", {class: "least", open: ""},
+    make("summary", {}, "Least covered sentences"), make("ol", {}, ...rows),
+    unread ? make("p", {class: "note"}, `${unread} sentences were beyond the model's length and not given to it.`) : null);
+}
+
+// Numbers that Python packed: the largest, then square roots of shares of it as bytes.
+function numbers(text) {
+  const [most, bytes] = text.split(":");
+  return Array.from(atob(bytes), c => Number(most) * (c.charCodeAt(0) / 255) ** 2);
+}
+
+function unpacked(view) {
+  const made = {...view, raw: numbers(view.raw), effective: numbers(view.effective), rows: null};
+  if (!view.weights) return made;
+  const width = view.places.length, [raw, effective] = [numbers(view.attention), numbers(view.weights)];
+  made.rows = {raw: t => raw.slice(t * width, (t + 1) * width), effective: t => effective.slice(t * width, (t + 1) * width)};
+  return made;
+}
+
+function quantile(values, share) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(Math.floor(share * sorted.length), sorted.length - 1)];
 }
 
 // Mark the section in view in the bar at the top.

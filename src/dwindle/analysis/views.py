@@ -1,0 +1,117 @@
+"""Coverage to look at: for a few items the source with every token's coverage, plain against diminished, sentence by
+sentence, and where steps were traced, what each of them attended to. Numbers are packed for a page; loads no model.
+"""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dwindle.analysis.arms import Run
+from dwindle.analysis.left_out import Part, judged, sentences, shares
+from dwindle.analysis.measure import Measured
+from dwindle.generation import coverage, traces
+from dwindle.generation.traces import Trace
+
+MOST_ITEMS = 40
+MOST_NUMBERS = 1_200_000
+"""Of all packed rows together: at a byte each they are most of a page."""
+
+Array = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """What a run folder knows of coverage. Means of layers, (S,) for each item."""
+
+    raw: dict[str, Array]
+    effective: dict[str, Array]
+    places: dict[str, npt.NDArray[np.int64]]
+    traces: dict[str, Trace]
+
+
+def covered(run: Run) -> Covered:
+    """The coverage and the traces of a run; what it does not have is empty."""
+    file, traced = run.file("coverage.npz"), run.file(traces.FILE)
+    both = coverage.read(file) if file else {}
+    places = coverage.read_places(file) if file else {}
+    return Covered(
+        {id: array[0].mean(0) for id, array in both.items()},
+        {id: array[1].mean(0) for id, array in both.items()},
+        {id: at for id, at in places.items() if (at >= 0).any()},
+        {one.id: one for one in traces.read(traced)} if traced else {},
+    )
+
+
+def pages(measured: Measured, found: Sequence[Covered], telling: Iterable[int]) -> list[dict[str, Any]]:
+    """Items for the coverage view: those with traces, then the most telling ones, as many as a page can hold."""
+    items = measured.test.items
+    traced = [place for place, item in enumerate(items) if any(item.id in one.traces for one in found)]
+    made: list[dict[str, Any]] = []
+    numbers = 0
+    for place in dict.fromkeys([*traced, *telling]):
+        item = items[place]
+        if item.source is None or not any(item.id in one.places for one in found):
+            continue
+        outputs = [arm.runs[0].outputs.items[place].hypothesis for arm in measured.test.arms]
+        views = [
+            from_trace(one.traces[item.id]) if item.id in one.traces else from_sums(one, item.id, item.source, output)
+            for one, output in zip(found, outputs, strict=True)
+        ]
+        numbers += sum(len(view.get("weights", "")) for view in views if view)
+        if len(made) == MOST_ITEMS or (made and numbers > MOST_NUMBERS):
+            break
+        made.append({"id": item.id, "source": item.source, "views": views})
+    return made
+
+
+def from_sums(found: Covered, id: str, source: str, output: str) -> dict[str, Any] | None:
+    """The view of an item of which only sums are known; None if not even those."""
+    if id not in found.places:
+        return None
+    return _view(source, found.places[id], found.raw[id], found.effective[id]) | {"output": [output]}
+
+
+def from_trace(one: Trace) -> dict[str, Any]:
+    """The view of an item with its steps."""
+    view = _view(one.text, np.array(one.places), one.attention.sum(0), one.weights.sum(0))
+    rows = {"attention": packed(one.attention), "weights": packed(one.weights)}
+    return view | {"output": one.output, "tokens": one.source} | rows
+
+
+def _view(source: str, places: npt.NDArray[np.int64], raw: Array, effective: Array) -> dict[str, Any]:
+    spans = sentences(source)
+    found = [None if share is None else round(share, 3) for share in shares(effective, places, spans)]
+    return {
+        "places": places.tolist(),
+        "raw": packed(raw),
+        "effective": packed(effective),
+        "sentences": [[*span, share] for span, share in zip(spans, found, strict=True)],
+    }
+
+
+def packed(numbers: Array) -> str:
+    """Numbers as bytes, square roots of their share of the largest, behind that number: for a page's shades.
+
+    Written ``largest:base64``. The square root keeps small weights apart.
+    """
+    most = float(numbers.max(initial=0.0))
+    shades = np.round(255 * np.sqrt(np.clip(numbers, 0, None) / (most or 1))).astype(np.uint8)
+    return f"{most:.6g}:{base64.b64encode(shades.tobytes()).decode()}"
+
+
+def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[Part]]:
+    """For each arm of a made world with coverage and places: all its parts, with the truth."""
+    judgements = {}
+    for arm, one in zip(measured.test.arms, found, strict=True):
+        items = [i for i in arm.runs[0].outputs.items if i.id in one.places and isinstance(i.extra.get("gold"), dict)]
+        try:
+            parts = [p for i in items for p in judged(i, one.raw[i.id], one.effective[i.id], one.places[i.id])]
+        except ValueError:
+            continue  # a world of which it is not known which part tells what
+        if parts:
+            judgements[arm.name] = parts
+    return judgements

@@ -1,0 +1,118 @@
+"""Shares, labels and AUROC: against loops, against the worlds' own counts, and on coverage that knows everything."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dwindle.analysis import left_out
+from dwindle.data.worlds import newsroom, phrasebook
+from dwindle.metrics.outputs import Item
+
+
+def test_shares_by_hand():
+    coverage = np.array([9.0, 1.0, 3.0, 0.5, 0.5])
+    places = [-1, 0, 4, 10, 14]  # the first is no token of the text; the mean of the others is 1.25
+    parts = [(0, 8), (8, 20), (20, 30)]
+    assert left_out.shares(coverage, places, parts) == [2 / 1.25, 0.5 / 1.25, None]
+    assert left_out.shares(coverage, [-1] * 5, parts) == [None] * 3
+
+
+def test_sentences_are_lines_or_end_at_marks():
+    source = "One u.s. bank.\n\nTwo .\n"
+    assert [source[a:b].strip() for a, b in left_out.sentences(source)] == ["One u.s. bank.", "Two ."]
+    source = "One. Two! Three"
+    assert [source[a:b] for a, b in left_out.sentences(source)] == ["One. ", "Two! ", "Three"]
+    assert left_out.sentences("") == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 3)), min_size=2, max_size=30))
+def test_auroc_and_threshold_are_those_of_a_loop(rows):
+    left, scores = np.array([r[0] for r in rows]), np.array([float(r[1]) for r in rows])
+    weights = np.array([r[2] for r in rows])
+    pairs = [
+        (w * v, 1.0 if a < b else 0.5 if a == b else 0.0)
+        for gone, a, w in zip(left, scores, weights, strict=True)
+        for other, b, v in zip(left, scores, weights, strict=True)
+        if gone and not other
+    ]
+    total = sum(w for w, _ in pairs)
+    found = left_out.auroc(left, scores, weights)
+    assert np.isnan(found) if not total else found == pytest.approx(sum(w * x for w, x in pairs) / total)
+    if left.any() and not left.all():
+
+        def j(at):
+            return (scores[left] <= at).mean() - (scores[~left] <= at).mean()
+
+        assert j(left_out.best_threshold(left, scores)) == pytest.approx(max(j(at) for at in scores))
+
+
+def outputs_of(example):
+    """Outputs of which it is known what they leave out: all, and the summary without one of its sentences."""
+    whole = example.references[0]
+    lines = whole.split("\n")
+    return [whole, "", *("\n".join(lines[:k] + lines[k + 1 :]) for k in range(len(lines)))]
+
+
+@pytest.mark.parametrize("world", [newsroom, phrasebook])
+def test_labels_agree_with_the_worlds_own_count(world):
+    for example in world.examples("test", 25, 3):
+        for output in outputs_of(example):
+            spans, truth = left_out._KNOWN[example.gold["world"]](example.gold, example.source, output)
+            assert len(spans) == len(truth)
+            omitted = world.count(example.gold, output).omitted
+            gone = [left for left, wanted in truth if wanted and left]
+            assert bool(gone) == (omitted > 0)
+            if not output:
+                assert all(left for left, _ in truth if left is not None)
+
+
+def test_every_sentence_of_the_newsroom_tells_one_thing():
+    for example in newsroom.examples("dev", 40, 1):
+        _, truth = left_out._newsroom(example.gold, example.source, example.references[0])
+        assert all(left is not None for left, _ in truth)
+        assert all(left != wanted for left, wanted in truth)  # the reference states what is wanted and nothing else
+
+
+def parts_of(count, coverage):
+    parts = []
+    for example in newsroom.examples("test", count, 1):
+        lines = example.references[0].split("\n")
+        item = Item(example.id, lines[0], example.references, example.source, extra={"gold": example.gold})
+        places = [m.start() for m in left_out.re.finditer(r"\S+", example.source)]
+        parts += left_out.judged(item, *coverage(item, places), places)
+    return parts
+
+
+def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing():
+    rng = np.random.default_rng(0)
+
+    def knowing(item, places):
+        spans, truth = left_out._newsroom(item.extra["gold"], item.source, item.hypothesis)
+        said = np.array(
+            [any(a <= p < b and not left for (a, b), (left, _) in zip(spans, truth, strict=True)) for p in places]
+        )
+        return rng.random(len(places)), said + 0.01 * rng.random(len(places))
+
+    effective, raw, lexical = left_out.verdicts(parts_of(60, knowing))
+    assert (effective.auroc, effective.precision, effective.recall) == (1, 1, 1)
+    assert effective.low == effective.high == 1
+    assert 0.4 < raw.auroc < 0.6
+    assert raw.low < raw.auroc < raw.high
+    assert lexical.auroc > 0.8  # names and things are copied
+
+
+def test_one_kind_of_parts_alone_cannot_be_judged():
+    part = left_out.Part("a", True, True, (1.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match="both kinds"):
+        left_out.verdicts([part, part])
+
+
+def test_a_world_without_parts_is_refused_in_one_sentence():
+    item = Item("a", "x", source="x", extra={"gold": {"world": "scenes"}})
+    with pytest.raises(ValueError, match="newsroom, phrasebook"):
+        left_out.judged(item, np.ones(1), np.ones(1), [0])
+
+
+def test_the_least_covered_come_first_and_the_unread_not_at_all():
+    assert left_out.ranked([0.5, None, 0.1, 0.5]) == [2, 0, 3]
