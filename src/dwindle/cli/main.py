@@ -12,6 +12,7 @@ from dwindle.cli import (
     bench_model,
     certify,
     compare,
+    data,
     demo,
     families,
     inspect,
@@ -39,6 +40,7 @@ app.command("run")(run.run)
 app.command("train")(run.train)
 app.command("generate")(run.generate)
 app.command("arena")(arena.arena)
+app.add_typer(data.app, name="data")
 app.command("families")(families.families)
 app.command("inspect")(inspect.inspect)
 app.command("score")(score.score)

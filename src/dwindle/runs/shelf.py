@@ -28,14 +28,19 @@ def labels(name: str) -> dict[str, Any]:
 def mapping(name: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     """A shipped recipe or a file, with its base and start, changed by ``key=value`` (dotted keys, values in YAML)."""
     whole = _file(str(name), Path(), ())
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise ValueError(f"{change!r} is no change of a recipe: write key=value, such as training.steps=100")
-        _put(whole, key, schema.load(text, f"the value of {key}"))
+    change(whole, changes)
     if isinstance(whole.get("start"), str):
         whole["start"] = _file(whole["start"], Path(), ())
     return whole
+
+
+def change(mapping: dict[str, Any], changes: Sequence[str]) -> None:
+    """Put each ``key=value`` into a mapping."""
+    for text in changes:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{text!r} is no change of a recipe: write key=value, such as training.steps=100")
+        _put(mapping, key, schema.load(value, f"the value of {key}"))
 
 
 def _file(name: str, folder: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
