@@ -43,7 +43,7 @@ class Decoder(nn.Module):
     def __init__(self, config: PointerGeneratorConfig) -> None:
         super().__init__()
         hidden, words, width = config.hidden_size, config.embedding_size, 2 * config.hidden_size
-        self.temporal = config.temporal
+        self.config = config
         self.rule = parse(config.rule)
         self.feed = nn.Linear(words + width, words)
         self.gates = nn.Linear(words + hidden, 4 * hidden)  # input, forget, candidate, output
@@ -90,13 +90,13 @@ class Decoder(nn.Module):
         """(B, S), in float32 or better. v tanh(z) = v (2 sigmoid(2z) - 1), and a sigmoid takes a third of the time."""
         doubled = keys + 2 * query.unsqueeze(1)
         if self.covered is not None:
-            doubled = doubled + 2 * self.covered(state.coverage.total.transpose(1, 2).to(doubled.dtype))
-        energy: Tensor = 2 * self.score(doubled.sigmoid()).squeeze(-1) - self.score.weight.sum()
+            doubled = doubled + self.covered(2 * state.coverage.total.transpose(1, 2).to(doubled.dtype))
+        energy: Tensor = 2 * self.score(doubled.sigmoid_()).squeeze(-1) - self.score.weight.sum()
         return energy.to(state_dtype(energy))
 
     def _over_time(self, energy: Tensor, state: State) -> tuple[Tensor | None, Tensor]:
         """Temporal attention: exp(e_t) over the sum of exp(e) of all steps before, in logarithms."""
-        if not self.temporal:
+        if not self.config.temporal:
             return None, energy
         if state.energy is None:
             return energy, energy
