@@ -97,6 +97,9 @@ class TestEveryKind:
         half.backward()
         torch.testing.assert_close(half, full, rtol=0.03, atol=0.03)
         assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+        whole = model(**sources(), decoder_input_ids=read()).logits.exp()
+        half = model.bfloat16()(**sources(), decoder_input_ids=read()).logits.exp()
+        torch.testing.assert_close(half, whole, rtol=0.1, atol=0.05)
 
 
 def test_the_state_of_coverage_is_the_plain_attention():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers.utils import ModelOutput
 
+from dwindle.attention.coverage import state_dtype
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 
 _ALWAYS = 1e4
@@ -69,17 +70,20 @@ def read_both_ways(lstm: nn.LSTM, words: Tensor, mask: Tensor) -> tuple[Tensor, 
     direction comes through the padding with a zero state, and the forward one keeps its last cell. States on padding
     are left as they come out: nothing attends to them.
     """
-    size = lstm.hidden_size
+    size, dtype = lstm.hidden_size, state_dtype(words)  # not every CPU has LSTMs in bfloat16
     hold = words.new_zeros(4 * size, 1)
     hold[:size], hold[size : 2 * size] = -_ALWAYS, _ALWAYS
     weights = [torch.cat([w, hold], dim=1) if "ih" in name else w for name, w in lstm.named_parameters()]
-    marked = torch.cat([words, (~mask).unsqueeze(-1).to(words.dtype)], dim=-1)
-    zero = words.new_zeros(2, words.shape[0], size)
-    with torch.autocast(words.device.type, enabled=False):  # not every CPU has this in bfloat16
-        states, hidden, cell = torch.lstm(marked, (zero, zero), weights, False, 1, 0.0, lstm.training, True, True)
+    marked = torch.cat([words, (~mask).unsqueeze(-1).to(words.dtype)], dim=-1).to(dtype)
+    zero = marked.new_zeros(2, words.shape[0], size)
+    with torch.autocast(words.device.type, enabled=False):
+        states, hidden, cell = torch.lstm(
+            marked, (zero, zero), [w.to(dtype) for w in weights], False, 1, 0.0, torch.is_grad_enabled(), True, True
+        )
     last = (mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, size)
     forwards = states[..., :size].gather(1, last).squeeze(1)
-    return states, torch.cat([forwards, hidden[1]], dim=-1), torch.cat(tuple(cell), dim=-1)
+    hidden, cell = torch.cat([forwards, hidden[1]], dim=-1), torch.cat(tuple(cell), dim=-1)
+    return states.to(words.dtype), hidden.to(words.dtype), cell.to(words.dtype)
 
 
 def check_source(input_ids: Tensor, mask: Tensor, vocabulary: int) -> None:
