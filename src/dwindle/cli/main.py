@@ -12,6 +12,7 @@ from dwindle.cli import (
     bench_model,
     certify,
     compare,
+    coverage,
     data,
     demo,
     families,
@@ -47,6 +48,7 @@ app.command("score")(score.score)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
 app.command("report")(report.report)
+app.command("coverage")(coverage.coverage)
 bench = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
 bench.command("attention")(bench_attention.attention)
 bench.command("model")(bench_model.model)

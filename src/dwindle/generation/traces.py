@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dwindle.data.example import Example
-from dwindle.generation.generate import generate
+from dwindle.generation.generate import counted, generate
 from dwindle.generation.parts import write_whole
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Batch, Codec
@@ -63,7 +63,8 @@ def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batc
     """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for ``batch``."""
     from dwindle.models.attended import attended
 
-    record = attended(model, batch, sequences)
+    with counted(model):  # a plain model on the layers where a rule would be
+        record = attended(model, batch, sequences)
     attention, weights = (rows[:, 0].mean(0).numpy() for rows in (record.attention, record.weights))
     steps = int((attention.sum(1) > 0).sum())  # rows after the end are zero
     tokens = codec.source_tokens(example.input)

@@ -126,6 +126,14 @@ def is_own(model: PreTrainedModel) -> bool:
     return model.config.model_type in _OWN
 
 
+def is_saved(folder: Path) -> bool:
+    """Whether ``load`` can read ``folder``: it holds a model of ``save``, not just any of the library."""
+    config = folder / "config.json"
+    if not config.is_file():
+        return False
+    return (folder / FILE).is_file() or json.loads(config.read_text(encoding="utf-8")).get("model_type") in _OWN
+
+
 def save(model: PreTrainedModel, codec: Codec, folder: str | Path) -> None:
     """Write model, rule and codec, all or nothing: a folder of that name is replaced when the new one is whole."""
     folder = Path(folder)

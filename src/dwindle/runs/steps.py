@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dwindle.data.load import load
+from dwindle.generation import traces
 from dwindle.generation.decode import SUMMARY, decode
 from dwindle.metrics import catalogue, layout, outputs, score, significance
 from dwindle.models import build as models
@@ -91,6 +92,8 @@ def generate(run: Run, say: Say) -> None:
             model, codec = model_of(run)
             with _bar(len(examples) // processes.count()) as advance:
                 decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
+            if processes.first():
+                traces.write(run.folder / traces.FILE, traces.traces(model, codec, examples, run.recipe.decoding))
             processes.wait()
             counts |= json.loads((run.folder / SUMMARY).read_text(encoding="utf-8"))
 

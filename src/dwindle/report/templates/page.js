@@ -199,8 +199,9 @@ function coverage(place, data) {
   function panel(item, view, scale) {
     const source = shadedSource(item.source, view, data.threshold);
     const caption = make("p", {class: "caption", "aria-live": "polite"});
-    const tokens = view.output.map((text, t) => make("span", {class: "token"}, text || "\u23f9"));
-    const output = make("div", {class: "words output", dir: "auto"}, ...(view.output.join("") ? tokens : [make("em", {}, "(empty)")]));
+    const tokens = view.output.map(text => make("span", {class: "token"}, text.trimStart() || (view.rows ? "\u00b7" : "")));
+    const spaced = tokens.flatMap((token, t) => [view.output[t].match(/^\s*/)[0].slice(t ? 0 : Infinity), token]);
+    const output = make("div", {class: "words output", dir: "auto"}, ...(view.output.join("") ? spaced : [make("em", {}, "(empty)")]));
     if (view.rows) {
       output.tabIndex = 0;
       output.setAttribute("aria-label", "Output. Arrow keys go from step to step.");
@@ -310,7 +311,7 @@ function shadedSource(text, view, threshold) {
 }
 
 function shade(element, value) {
-  element.style.backgroundColor = value > .01 ? `rgb(var(--shade) / ${Math.min(value, 1) * .62})` : "";
+  element.style.backgroundColor = value > .01 ? `color-mix(in srgb, var(--shade) ${(Math.min(value, 1) * 62).toFixed(1)}%, transparent)` : "";
 }
 
 function leastCovered(item, view, threshold) {

@@ -1,0 +1,48 @@
+"""``opened``: any saved model with a codec to read text with, ours or anybody's. For looking, not for training."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedModel
+
+from dwindle.attach.saved import from_pretrained
+from dwindle.models import build
+from dwindle.models.bars import bars_on_terminals
+from dwindle.models.codec import Codec
+from dwindle.models.subword import SubwordCodec
+
+_LONGEST = 1024
+"""Source tokens, for a model that has no limit of its own."""
+
+
+class OneLine(SubwordCodec):
+    """A model of the library reads text as its tokenizer cuts it: a newline is a space."""
+
+    def _lines(self, **text: str) -> list[list[int]]:
+        return super()._lines(**{key: " ".join(value.split("\n")) for key, value in text.items()})
+
+
+def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
+    """The model of a run, of ``save``, of ``save_pretrained`` or of the hub, with its rule, and its codec."""
+    folder = Path(name)
+    if (folder / "model" / "config.json").is_file():
+        folder = folder / "model"
+    if build.is_saved(folder):
+        return build.load(folder)
+    where = folder if folder.exists() else name
+    try:
+        with bars_on_terminals():
+            model, tokenizer = from_pretrained(where), AutoTokenizer.from_pretrained(where)
+    except (OSError, AttributeError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(f"{name} is no folder of a model, and no name of one on the hub: {why}") from None
+    if not model.config.is_encoder_decoder:
+        raise ValueError(f"{name} has no encoder, so there is no source apart from the output: take an encoder-decoder")
+    limit = min(_length(model.config), int(tokenizer.model_max_length), _LONGEST)
+    return model.eval(), OneLine(tokenizer, limit, limit, tokenizer.eos_token or tokenizer.sep_token)
+
+
+def _length(config: Any) -> int:
+    """How many positions the encoder has."""
+    encoder = getattr(config, "encoder", config)
+    return int(getattr(encoder, "max_position_embeddings", None) or _LONGEST)
