@@ -57,7 +57,8 @@ BERT = {"tiny": _layers(64, 128, 4, 2, 0.1), "base": _layers(768, 3072, 12, 12, 
 """The encoders of BertSum."""
 PAPER_LAYERS = {"marian": 1, "encoder-decoder": 1, "bart": 7}
 """How many of the last cross-attention layers have the rule in the paper, by model type."""
-_POSITIONS = 1024
+_POSITIONS = 512
+"""At least so many, whatever the lengths of training: an output may be longer."""
 
 
 def shape(kind: str, size: str, dropout: float | None = None) -> Shape:
@@ -171,7 +172,7 @@ def _bert(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> di
         "num_hidden_layers": numbers["layers"],
         "hidden_dropout_prob": numbers["dropout"],
         "attention_probs_dropout_prob": numbers["dropout"],
-        "max_position_embeddings": max(512, length),
+        "max_position_embeddings": max(_POSITIONS, length),
         "vocab_size": len(tokenizer),
         **_special(tokenizer),
     }

@@ -32,6 +32,7 @@ def keep(folder: Path, step: int) -> None:
     name = f"checkpoint-{step}"
     shutil.rmtree(folder / name, ignore_errors=True)  # a whole one is not written twice
     (folder / WRITING / name).rename(folder / name)
+    clear(folder)
     for old in checkpoints(folder)[:-KEPT]:
         shutil.rmtree(old)
 

@@ -1,11 +1,11 @@
 """``train``: from examples to trained weights, and on from where it was stopped."""
 
-import json
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from torch.utils.data import Subset
 from transformers import PreTrainedModel
 
 from dwindle.data.example import Example
@@ -44,7 +44,7 @@ def train(
     fit = _trainer(settings)(model, codec, train, dev, settings, folder, seed)
     found = checkpoints(fit.home)
     try:
-        if found and _finished(found[-1]):
+        if last_step(fit.home) >= fit.last_step:  # stopped after the last step, before the model was saved
             fit._load_from_checkpoint(str(found[-1]))
         else:
             fit.train(resume_from_checkpoint=str(found[-1]) if found else None)
@@ -84,10 +84,4 @@ def _filled(examples: Sequence[Example], which: str) -> Sequence[Example]:
         f"{len(empty)} of {len(examples)} {which} examples have an empty source or target and are left out: {names}",
         stacklevel=3,
     )
-    return [e for i, e in enumerate(examples) if i not in empty]
-
-
-def _finished(checkpoint: Path) -> bool:
-    """Whether training had come to its end when this was written."""
-    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    return bool(state["global_step"] >= state["max_steps"])
+    return Subset(examples, [i for i in range(len(examples)) if i not in empty])  # as lazy as they are

@@ -61,7 +61,14 @@ class Fit(Seq2SeqTrainer):
         clear(self.home)
         super().__init__(
             model,
-            arguments(settings, self.home, seed, full=len(train) >= settings.batch_size, dev=bool(dev)),
+            arguments(
+                settings,
+                self.home,
+                seed=seed,
+                eval_strategy="steps" if dev else "no",
+                dataloader_drop_last=len(train) >= settings.batch_size,  # else the batch is all there is
+                ddp_find_unused_parameters=model.config.model_type == "encoder-decoder",  # BERT's pooler
+            ),
             data_collator=self.collate,
             train_dataset=_Rows(self, train),
             eval_dataset=_Rows(self, dev) if dev else None,
@@ -71,6 +78,16 @@ class Fit(Seq2SeqTrainer):
         self.remove_callback(PrinterCallback)
         if self.is_world_process_zero():
             self.add_callback(TensorBoardCallback(SummaryWriter(str(folder / "logs"), purge_step=last_step(self.home))))
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps in an epoch."""
+        return math.ceil(max(self.order.count // self.settings.batch_size, 1) / self.settings.accumulate)
+
+    @property
+    def last_step(self) -> int:
+        """The step with which training ends."""
+        return self.settings.steps or self.epoch_steps * (self.settings.epochs or 0)
 
     def row(self, example: Example) -> Row:
         """One example as its codec has it."""
@@ -129,9 +146,8 @@ class Fit(Seq2SeqTrainer):
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.lr_scheduler is None:
-            epoch = max(len(self.train_dataset) // self.settings.batch_size, 1)
-            epoch = math.ceil(epoch / self.settings.accumulate)
-            self.lr_scheduler = schedule(optimizer or self.optimizer, self.settings, num_training_steps, epoch)
+            settings = self.settings
+            self.lr_scheduler = schedule(optimizer or self.optimizer, settings, num_training_steps, self.epoch_steps)
             self._created_lr_scheduler = True
         return self.lr_scheduler
 
@@ -141,6 +157,12 @@ class Fit(Seq2SeqTrainer):
     def _run_epoch(self, **about: Any) -> None:
         self.order.epoch = about["epoch"]
         super()._run_epoch(**about)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Weights that are tied or fixed are not in a checkpoint. All others are, or it is of another model."""
+        missing = {n for n, p in self.model.named_parameters() if p.requires_grad} & set(load_result.missing_keys)
+        if unknown := sorted(missing | set(load_result.unexpected_keys)):
+            raise ValueError(f"the checkpoint in {self.home} is of another model ({unknown[0]}): use an empty folder")
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Into a folder beside, and from there to its place: at every moment the last checkpoint is whole."""
@@ -185,24 +207,23 @@ class _StopAtNan(TrainerCallback):
             )
 
 
-def arguments(settings: TrainingSettings, home: Path, seed: int, full: bool, dev: bool) -> Seq2SeqTrainingArguments:
-    """The library's arguments. ``full``: there are enough examples for a full batch; ``dev``: there are some of dev."""
+def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
+    """The library's arguments for ``settings``, and ``more`` of them."""
     processes = int(os.environ.get("WORLD_SIZE", 1))
     if settings.batch_size % processes:
         raise ValueError(f"{processes} processes cannot share a batch of {settings.batch_size}: pass a multiple of it")
     length = {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
-    return Seq2SeqTrainingArguments(
+    found = Seq2SeqTrainingArguments(
         output_dir=str(home),
         **length,
+        **more,
         per_device_train_batch_size=settings.batch_size // processes,
         per_device_eval_batch_size=settings.batch_size // processes,
         gradient_accumulation_steps=settings.accumulate,
         max_grad_norm=settings.clip,
         bf16=settings.bf16,
-        seed=seed,
         save_strategy="steps",
         save_steps=settings.save_every,
-        eval_strategy="steps" if dev else "no",
         eval_steps=settings.eval_every or sys.maxsize,
         prediction_loss_only=True,
         logging_steps=settings.log_every,
@@ -211,6 +232,8 @@ def arguments(settings: TrainingSettings, home: Path, seed: int, full: bool, dev
         report_to="none",
         remove_unused_columns=False,
         label_names=["labels"],
-        dataloader_drop_last=full,  # else the batch is all there is
         dataloader_pin_memory=torch.cuda.is_available(),
+        use_cpu=not torch.accelerator.is_available(),  # said, or processes on a CPU do not see each other
     )
+    found._n_gpu = min(found.n_gpu, 1)  # one process, one device: no threads that share a batch out
+    return found
