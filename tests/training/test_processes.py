@@ -1,76 +1,114 @@
-"""Two real processes that share each batch end with the weights of one that has it all. Started as users do."""
+"""Trainings in processes of their own: killed ones end with the very weights of one that is left alone, and two that
+share each batch with the weights of one that has it all."""
 
+import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 import torch
-from lesson import MODELS, taught
+from lesson import DEV, EXAMPLES, MODELS, SETTINGS, made, taught
 
 import dwindle
+from dwindle.training.checkpoints import checkpoints
+from dwindle.training.train import train
+from dwindle.training.trainer import Fit
 
-pytestmark = pytest.mark.skipif(
+needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
     reason="this torch has no gloo, which carries two processes on a CPU",
 )
-# Adagrad, for Adam blows the noise of a gradient that is zero (the bias of keys) up to a whole step.
-LESSON = {"calm": True, "steps": 5, "accumulate": 2, "optimiser": "adagrad", "learning_rate": 0.05}
 STARTERS = {
-    "torchrun": ["torch.distributed.run", "--nproc_per_node", "2", "--master_port"],
-    "accelerate": ["accelerate.commands.launch", "--cpu", "--num_processes", "2", "--main_process_port"],
+    "torchrun": ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
+    "accelerate": ["accelerate.commands.launch", "--cpu", "--num_processes", "2"],
 }
 
 
-def worker(folder: Path) -> None:
-    """One of the two. Stopped after three steps, it goes on in the middle of an epoch."""
-    for kind in MODELS:
-        if kind == "transformer":
-            taught(kind, folder / kind, **{**LESSON, "steps": 3})
-        weights = taught(kind, folder / kind, **LESSON)
-        if os.environ["RANK"] == "0":
-            torch.save(weights, folder / f"{kind}.pt")
-
-
-if __name__ == "__main__":
-    worker(Path(sys.argv[1]))
-
-
-def started(starter: str, port: int, script: list[str]) -> list[subprocess.Popen[str]]:
-    """The processes to wait for: the two themselves, or the one that starts them."""
+def run(*command: str) -> None:
     paths = os.pathsep.join([str(Path(__file__).parent), str(Path(dwindle.__file__).parents[1])])
-    common = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command, each = [sys.executable, *script], [{}]
-    if starter == "by hand":
-        meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-        each = [{**meet, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
-    else:
-        command = [sys.executable, "-m", *STARTERS[starter], str(port), *script]
-    return [subprocess.Popen(command, env={**common, **own}, stderr=subprocess.PIPE, text=True) for own in each]
+    settings = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        [sys.executable, *command], env=os.environ | settings, capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module", params=["by hand", *(pytest.param(s, marks=pytest.mark.slow) for s in STARTERS)])
-def folder(request, tmp_path_factory) -> Path:
-    """Where two processes have left their weights."""
-    folder = tmp_path_factory.mktemp("two")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    running = started(request.param, port, [__file__, str(folder)])
-    try:
-        said = [process.communicate(timeout=300)[1] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    assert not any(process.returncode for process in running), "\n".join(said)
-    return folder
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """Where all the processes have been."""
+    home = tmp_path_factory.mktemp("processes")
+    (home / "two").mkdir()
+    run("-c", f"from processes import main, Path; main(Path({str(home)!r}))")
+    return home
 
 
+def told(home: Path) -> dict:
+    return json.loads((home / "told.json").read_text())
+
+
+@pytest.mark.parametrize("kind", processes.KILLS)
+def test_killed_and_gone_on_gives_the_same_weights(kind, home, tmp_path):
+    left_alone, killed = taught(kind, tmp_path), torch.load(home / f"{kind}.pt")
+    assert left_alone.keys() == killed.keys()
+    assert all(torch.equal(left_alone[name], killed[name]) for name in killed)
+
+
+def test_what_is_half_written_is_no_checkpoint(home):
+    assert told(home)["transformer 3 _maybe_log_save_evaluate"] == [0, False]
+    assert told(home)["transformer 4 _save_rng_state"] == [0, True]
+    assert told(home)["transformer 8 _save_optimizer_and_scheduler"] == [4, True]
+    assert told(home)["transformer 10 _finalize_training"] == [10, False]
+
+
+def test_no_room(home):
+    assert "step 4 could not be written" in told(home)["no room"]
+    assert "goes on from step 0" in told(home)["no room"]
+    assert not list((home / "full/checkpoints").iterdir())
+
+
+@needs_gloo
 @pytest.mark.parametrize("kind", MODELS)
-def test_two_processes(kind, folder, tmp_path):
-    two, one = torch.load(folder / f"{kind}.pt"), taught(kind, tmp_path, **LESSON)
+def test_two_processes(kind, home, tmp_path):
+    same(torch.load(home / "two" / f"{kind}.pt"), taught(kind, tmp_path, **processes.SHARED))
+
+
+@needs_gloo
+@pytest.mark.slow
+@pytest.mark.parametrize("starter", STARTERS)
+def test_two_processes_of_a_starter(starter, tmp_path):
+    run("-m", *STARTERS[starter], processes.__file__, str(tmp_path))
+    for kind in MODELS:
+        same(torch.load(tmp_path / f"{kind}.pt"), taught(kind, tmp_path / "one" / kind, **processes.SHARED))
+
+
+def same(two: dict[str, torch.Tensor], one: dict[str, torch.Tensor]) -> None:
     assert two.keys() == one.keys()
     for name in one:
         torch.testing.assert_close(two[name], one[name], rtol=0, atol=2e-6, msg=name)
+
+
+def test_interrupted(tmp_path, capsys, monkeypatch):
+    original = Fit.training_step
+
+    def interrupted(self, *args, **kwargs):
+        if self.state.global_step == 6:
+            raise KeyboardInterrupt
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Fit, "training_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        taught("transformer", tmp_path)
+    assert "stopped at step 6: the same command goes on from step 4" in capsys.readouterr().err
+    monkeypatch.undo()
+    taught("transformer", tmp_path)
+    assert [p.name for p in checkpoints(tmp_path / "checkpoints")] == ["checkpoint-8", "checkpoint-10"]
+
+
+def test_a_checkpoint_of_another_model(tmp_path):
+    taught("transformer", tmp_path, steps=4)
+    model, codec = made("pointer-generator")
+    with pytest.raises(ValueError, match="of another model"):
+        train(model, codec, EXAMPLES, DEV, SETTINGS["pointer-generator"], tmp_path, seed=5)
