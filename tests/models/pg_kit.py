@@ -41,8 +41,8 @@ def read():
 
 
 def labels():
-    """(3, 5), padded: copied words, a word that is in the vocabulary and the source, one in the vocabulary only."""
-    return torch.tensor([[11, 5, 12, 6, 3], [9, 11, 10, 3, -100], [6, 3, -100, -100, -100]])
+    """(3, 5), padded: copied words, words of vocabulary and source, of the vocabulary only, and the one of padding."""
+    return torch.tensor([[11, 5, 12, 6, 3], [9, 11, 10, 3, -100], [6, 0, 3, -100, -100]])
 
 
 def alone(batch, row, length):

@@ -34,9 +34,6 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
     """A summariser that can copy. Takes the batches of ``WordCodec``."""
 
     config_class = PointerGeneratorConfig
-    base_model_prefix = ""
-    main_input_name = "input_ids"
-    accepts_loss_kwargs = False  # the loss is a mean over examples, so micro-batches are averaged as they are
     _keys_to_ignore_on_load_missing = ("decoder.covered.weight",)  # new where coverage is added to a trained model
     _is_stateful = True  # nothing can be taken back from an LSTM: no assisted decoding
 
