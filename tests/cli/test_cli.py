@@ -57,7 +57,7 @@ def test_certify_as_json(run):
 
 
 def test_demo_prints_and_draws(run, tmp_path):
-    code, out, _ = run("demo", "--out", str(tmp_path / "new"))
+    code, out, _ = run("demo", "--illustration", "--out", str(tmp_path / "new"))
     assert code == 0
     assert "0.191" in out  # ln(2.3 / 1.9): 0.4 at a coverage of 0.9
     assert (tmp_path / "new" / "figure1.png").read_bytes().startswith(b"\x89PNG")
@@ -70,7 +70,7 @@ def test_demo_prints_and_draws(run, tmp_path):
         (["certify"], "see 'dwindle certify --help'"),
         (["certify", "dim:log", "--jsn"], "see 'dwindle certify --help'"),
         (["crtify"], "see 'dwindle --help'"),
-        (["demo", "--out", "/dev/null/no"], "/dev/null"),
+        (["demo", "--illustration", "--out", "/dev/null/no"], "/dev/null"),
     ],
 )
 def test_errors_are_one_sentence_and_exit_2(run, arguments, said):

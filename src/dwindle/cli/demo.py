@@ -29,38 +29,26 @@ def demo(
 ) -> None:
     """Train two small models on made data, continue each with plain and with diminishing attention, and compare.
 
-    Ends with a table for each, a report and a picture. Stopped, it goes on where it was.
+    Ends with a table for each and a report with examples and heat maps. Stopped, it goes on where it was.
     """
     if illustration:
         _illustrate(out)
         return
     with running():
+        from dwindle.report import page, report
         from dwindle.runs import arena, recipe
 
         console = Console(highlight=False)
         results = {}
         for world, (what, arms) in _WORLDS.items():
             console.print(f"\n[bold]{world}[/]: {what}, trained, then continued as {', '.join(arms)}.")
-            plan = arena.arena([recipe.read(f"demo/{world}-{arm}") for arm in arms], seeds, f"demo/{world}-plain")
+            plan = arena.arena([recipe.read(f"demo/{world}/{arm}") for arm in arms], seeds, f"demo/{world}/plain")
             results[world] = arena.fight(plan, out / world, say)
         for world, result in results.items():
             console.print(f"\n[bold]{world}[/], {_WORLDS[world][0]} (made data)\n")
             show(result)
-        for file in _pages(out):
-            console.print(f"Written: {escape(str(file))}")
-
-
-def _pages(out: Path) -> list[Path]:
-    """The report of both arenas, and a picture of what one output attended to."""
-    from dwindle.report import heatmap, page, report
-    from dwindle.runs import directory
-    from dwindle.runs.seen import seen
-
-    html, picture = out / "report.html", out / "heatmap.png"
-    page.write(html, report.html(report.make([out / world for world in _WORLDS])))
-    one = seen(directory.find(out / "newsroom" / "newsroom-dydim" / "seed-1"))
-    heatmap.draw(one.source, one.target, {"plain attention": one.attention, "diminished": one.weights}, picture)
-    return [html, picture]
+        page.write(out / "report.html", report.html(report.make([out / world for world in _WORLDS])))
+        console.print(f"\nReport, with what each output attended to: {escape(str(out / 'report.html'))}")
 
 
 def _illustrate(out: Path) -> None:

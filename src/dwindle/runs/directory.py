@@ -5,7 +5,7 @@
     model/         the trained weights, with all that is needed to load them
     checkpoints/   of an unfinished training
     logs/          for TensorBoard
-    outputs.jsonl, coverage.npz, scores.json
+    outputs.jsonl, coverage.npz, traces.npz, decoding.json, scores.json
 
 Files appear whole or not at all, so a step that was cut off is simply not done, and is taken up again.
 """

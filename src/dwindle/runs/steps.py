@@ -20,6 +20,7 @@ from rich.progress import Progress
 from dwindle.data.load import load
 from dwindle.generation import traces
 from dwindle.generation.decode import SUMMARY, decode
+from dwindle.generation.generate import counted
 from dwindle.metrics import catalogue, layout, outputs, score, significance
 from dwindle.models import build as models
 from dwindle.runs import directory, processes, recipe
@@ -89,12 +90,16 @@ def generate(run: Run, say: Say) -> None:
         if run.recipe.model.kind == "lead-3":
             _lead(run, examples)
         else:
-            model, codec = model_of(run)
+            model, codec = models.load(run.model) if run.recipe.training else _built(run)
             with _bar(len(examples) // processes.count()) as advance:
                 decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
             if processes.first():
                 traces.write(run.folder / traces.FILE, traces.traces(model, codec, examples, run.recipe.decoding))
             processes.wait()
+            if processes.first():
+                with counted(model, run.recipe.model.layers):
+                    looked = traces.traces(model, codec, examples, run.recipe.decoding)
+                traces.write(run.folder / traces.FILE, looked)
             counts |= json.loads((run.folder / SUMMARY).read_text(encoding="utf-8"))
 
 
@@ -137,11 +142,6 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def model_of(run: Run) -> tuple[Any, Any]:
-    """The model that a run decodes with, and its codec."""
-    return models.load(run.model) if run.recipe.training else _built(run)
 
 
 def _built(run: Run) -> tuple[Any, Any]:
