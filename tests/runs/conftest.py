@@ -1,5 +1,6 @@
 """Small recipes for the tests of this room, trained in a second."""
 
+import gc
 import warnings
 
 import pytest
@@ -17,6 +18,17 @@ def _libraries_may_warn():
         warnings.filterwarnings("default", category=FutureWarning)
         warnings.filterwarnings("default", category=DeprecationWarning)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _frozen():
+    """The trainer collects garbage each time it starts: a second for all modules of the libraries, which are none."""
+    import dwindle.runs.steps  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

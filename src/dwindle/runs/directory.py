@@ -11,6 +11,7 @@ Files appear whole or not at all, so a step that was cut off is simply not done,
 """
 
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -150,8 +151,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@functools.cache
 def _surroundings() -> dict[str, Any]:
-    """The versions, the code's git state and the machine."""
+    """The versions, the code's git state and the machine, as this process found them."""
     versions = {"python": platform.python_version(), "dwindle": dwindle.__version__}
     for package in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -2,6 +2,7 @@
 line are filled in. All plain mappings; what the keys mean is the business of `recipe`.
 """
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ LABELS = ("name", "about", "row", "scale", "published")
 """Keys that describe a recipe and change nothing in what it computes. They are not taken over from a base."""
 
 
+@functools.cache
 def shipped() -> dict[str, Path]:
     """The recipes that come with dwindle, by name."""
     files = sorted(SHIPPED.rglob("*.yaml"))

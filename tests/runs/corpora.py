@@ -1,0 +1,51 @@
+"""Small files in the form of the licensed corpora, made from the worlds."""
+
+import json
+from pathlib import Path
+
+from dwindle.data.load import DataSettings, Size, load
+from dwindle.data.settings import SPLITS
+
+SIZE = Size(8, 2, 2)
+
+
+def make(corpus: str, folder: Path) -> str | None:
+    """Write a corpus; its path, or None for a world, which has none."""
+    if corpus == "cnndm":
+        return _cnndm(folder / corpus)
+    if corpus == "nyt50":
+        return _nyt50(folder / corpus)
+    return _lines(folder / corpus, corpus[-2:]) if corpus.startswith("wmt14") else None
+
+
+def _cnndm(folder: Path) -> str:
+    folder.mkdir()
+    for split in SPLITS:
+        with (folder / f"{split}.jsonl").open("w") as file:
+            for e in load(DataSettings("newsroom", size=SIZE), split):
+                file.write(json.dumps({"id": e.id, "article": e.source, "highlights": e.references[0]}) + "\n")
+    return str(folder)
+
+
+def _nyt50(folder: Path) -> str:
+    folder.mkdir()
+    for split in SPLITS:
+        examples = load(DataSettings("newsroom", size=SIZE), split)
+        (folder / f"{split}.txt").write_text("".join(f"{e.id}\n" for e in examples))
+        for e in examples:
+            body = "".join(f"<p>{line}</p>" for line in e.source.split("\n"))
+            text = (
+                f"<nitf><body><body.head><abstract><p>{e.references[0]}</p></abstract></body.head>"
+                f'<body.content><block class="full_text">{body}</block></body.content></body></nitf>'
+            )
+            (folder / f"{e.id}.xml").write_text(text)
+    return str(folder)
+
+
+def _lines(folder: Path, language: str) -> str:
+    folder.mkdir()
+    for split in SPLITS:
+        examples = load(DataSettings("phrasebook", size=SIZE), split)
+        (folder / f"{split}.en").write_text("".join(f"{e.source}\n" for e in examples))
+        (folder / f"{split}.{language}").write_text("".join(f"{e.references[0]}\n" for e in examples))
+    return str(folder)

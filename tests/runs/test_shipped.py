@@ -1,0 +1,103 @@
+"""Every recipe that is shipped: read, built tiny, trained two steps, decoded and scored by its own metrics."""
+
+import re
+
+import pytest
+from corpora import make
+
+from dwindle.attention.notation import rule
+from dwindle.metrics import catalogue
+from dwindle.runs import recipe, shelf, steps
+
+NAMES = [name for name in shelf.shipped() if "image" not in name and "scenes" not in name]
+TINY = [
+    *("data.size={train: 8, dev: 2, test: 2}", "model.size=tiny", "model.vocabulary=300", "model.start=null", "model.layers=null"),
+    *("model.source_length=24", "model.target_length=12", "decoding.min_length=1", "decoding.max_length=4"),
+]
+SHORT = ["training.steps=2", "training.epochs=null", "training.batch_size=2", "training.accumulate=1"]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """Where the files of a corpus are."""
+    folder = tmp_path_factory.mktemp("corpora")
+    made: dict[str, str | None] = {}
+
+    def path(corpus: str) -> str | None:
+        if corpus not in made:
+            made[corpus] = make(corpus, folder)
+        return made[corpus]
+
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs(name, path, tmp_path):
+    whole = shelf.mapping(name)
+    changes = [*TINY, f"data.path={path(whole['data']['corpus']) or 'null'}", "start=null"]
+    if whole.get("training"):
+        changes += SHORT
+    elif whole["model"]["kind"] != "lead-3":
+        changes += [f"training={{steps: 2, batch_size: 2, optimiser: {whole['start']['training']['optimiser']}}}"]
+    run = steps.run(recipe.read(name, changes), tmp_path / "run")
+    assert len(run.outputs.read_text().splitlines()) == 2
+    assert run.done("score")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_what_it_is(name):
+    text = shelf.find(name).read_text()
+    first = text.splitlines()[0]
+    assert re.fullmatch(r"# dwindle (run|arena|demo).*", first)
+    assert "demo" in first or name in first or name.split("/")[0] in first
+    found = recipe.read(name)
+    assert found.about
+    assert found.scale
+    assert found.name == name
+    assert rule(found.model.rule)
+    measured = {metric.name for metric in catalogue.find(found.metrics)} | {"mover1", "mover2"}
+    assert set(found.published) <= measured
+
+
+def test_a_resolved_recipe_is_read_back_equal(tmp_path):
+    for name in NAMES:
+        found = recipe.read(name)
+        (tmp_path / "it.yaml").write_text(recipe.text(found))
+        assert recipe.read(tmp_path / "it.yaml") == found
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        [f"cnndm/pg-{arm}-fair" for arm in ("plain", "cov", "dim", "dydim")],
+        [f"cnndm/bart-{arm}-fair" for arm in ("plain", "dim", "dydim")],
+        [f"nyt50/bertsum-{arm}-fair" for arm in ("plain", "dim", "dydim")],
+        [f"wmt14-en-de/transformer-{arm}-fair" for arm in ("plain", "dim", "dydim")],
+        [f"wmt14-en-fr/transformer-{arm}-fair" for arm in ("plain", "dim", "dydim")],
+        [n for n in NAMES if n.startswith("newsroom/") and not n.endswith(("/base", "/lead-3"))],
+        [n for n in NAMES if n.startswith("phrasebook/") and not n.endswith("/base")],
+        [f"demo/newsroom/{arm}" for arm in ("plain", "cov", "dim", "dydim")],
+        [f"demo/phrasebook/{arm}" for arm in ("plain", "dim", "dydim")],
+    ],
+)
+def test_fair_arms_are_equal_but_for_the_method(arms):
+    from dwindle.runs.arena import arena
+
+    assert len(arena([recipe.read(name) for name in arms], 3).arms) == len(arms)
+
+
+def test_rows_as_printed_are_not_equal_and_that_is_said():
+    from dwindle.runs.arena import arena
+
+    rows = [recipe.read(f"cnndm/{name}") for name in ("pg-cov", "pg-dim")]
+    with pytest.raises(ValueError, match=r"model.source_length \(400, 600\), decoding.beams \(4, 6\).*training.steps"):
+        arena(rows, 3)
+    assert arena(rows, 3, unequal=True).base == "pg-cov"
+
+
+def test_the_papers_tables_are_all_there():
+    rows = [shelf.labels(name)["row"] or "" for name in NAMES]
+    own = [row for row in rows if "fair" not in row]
+    counts = {table: sum(f"Table {table}" in row or f"and {table}:" in row for row in own) for table in (1, 2, 4, 9)}
+    # LEAD-3, 4 PG, 3 BART; LEAD-3, 3 BertSum; 3 for each pair of languages; PG + Cov. and 3 for each rule.
+    assert counts == {1: 8, 2: 4, 4: 6, 9: 7}
