@@ -279,6 +279,6 @@ def _mask(regions: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _loss(logits: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
-    reduction = "mean" if count is None else "sum"
-    loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction=reduction)
-    return loss if count is None else loss / count
+    rows = logits.flatten(0, 1).to(state_dtype(logits))
+    total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    return total / ((labels != IGNORED).sum() if count is None else count)

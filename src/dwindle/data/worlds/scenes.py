@@ -136,6 +136,6 @@ def _regions(
 def _box(chance: Chance, thing: dict[str, Any]) -> Box:
     """Left, top, right, bottom: a little off, and larger or smaller than the thing."""
     (x, y), radius = thing["at"], thing["radius"]
-    half = max(4, int(radius * (0.85 + 0.6 * chance.unit())))
-    x, y = (v + int((chance.unit() - 0.5) * 0.6 * radius) for v in (x, y))
+    half = max(4, int(radius * (1 + 0.4 * chance.unit())))
+    x, y = (v + int((chance.unit() - 0.5) * 0.4 * radius) for v in (x, y))
     return [max(0, x - half), max(0, y - half), min(SIDE, x + half), min(SIDE, y + half)]

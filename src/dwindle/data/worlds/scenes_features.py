@@ -24,7 +24,7 @@ from dwindle.data.lazy import Lazy
 from dwindle.data.regions import Npy, Regions
 from dwindle.data.worlds.scenes_picture import draw
 
-WIDTH = 96
+WIDTH = 128
 """Width of the features of the seeded network, the five of the place among them."""
 Array = npt.NDArray[np.float32]
 Scene = Callable[[int], dict[str, Any]]
@@ -91,13 +91,11 @@ def features(gold: dict[str, Any], network: Network) -> Array:
 
 
 def _seeded() -> Network:
-    first, second = nn.Conv2d(3, 24, 5, 2, 2, bias=False), nn.Conv2d(24, 48, 3, 2, 1, bias=False)
-    last = nn.Linear(48 * 3 * 3, WIDTH - 5, bias=False)
+    first, last = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.Linear(16 * 10 * 10, WIDTH - 5, bias=False)
     generator = torch.Generator().manual_seed(1)
-    for layer in (first, second, last):
+    for layer in (first, last):
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
-    pool = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten())
-    return Network(24, nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), pool, last, nn.LayerNorm(WIDTH - 5)))
+    return Network(20, nn.Sequential(first, nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), last, nn.LayerNorm(WIDTH - 5)))
 
 
 def _imagenet() -> Network:
