@@ -4,7 +4,7 @@ It also has the tiny model of these tests: random, with sharp attention, and rea
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -49,55 +49,59 @@ def batch(lengths: tuple[int, ...] = (9, 8, 6, 3), seed: int = 1) -> dict[str, T
     return {"input_ids": ids, "attention_mask": (ids != PAD).long()}
 
 
-def best(model: hf.PreTrainedModel, source: Tensor, settings: DecodingSettings) -> tuple[list[int], float]:
-    """The best hypothesis for one source (S,) without padding, from the start token on, and its score."""
-    running, finished = [([END], 0.0)], []
+Look = Callable[[list[list[int]]], tuple[Tensor, Tensor]]
+"""Hypotheses of one length -> logits (N, V) of their next token, and coverage (N, S) after the row these come from."""
+
+
+def looking(model: hf.PreTrainedModel, source: Tensor) -> Look:
+    """At one source (S,) without padding, through a model of the library; all rows anew at each step."""
+
+    def look(hypotheses: list[list[int]]) -> tuple[Tensor, Tensor]:
+        sources = source.expand(len(hypotheses), -1)
+        out = model(input_ids=sources, decoder_input_ids=torch.tensor(hypotheses), output_attentions=True)
+        layers = torch.stack(out.cross_attentions)  # (L, N, H, T, S)
+        return out.logits[:, -1], layers.sum(3).mean((0, 2))
+
+    return look
+
+
+@torch.no_grad()
+def best(look: Look, settings: DecodingSettings, start: int = END, end: int = END) -> list[int]:
+    """The best hypothesis for one source, from the start token on."""
+    running, finished = [([start], 0.0)], []
     for length in range(1, settings.max_length + 1):
         candidates = []
-        steps = step(model, source, [tokens for tokens, _ in running], settings)
-        for (tokens, so_far), (log_probs, coverage) in zip(running, steps, strict=True):
-            for token, more in enumerate(log_probs):
+        hypotheses = [tokens for tokens, _ in running]
+        for (tokens, so_far), logits, coverage in zip(running, *look(hypotheses), strict=True):
+            for token, more in enumerate(processed(logits.log_softmax(-1).tolist(), tokens, settings, end)):
                 total = so_far + more
                 full = score(total, length, coverage, settings)
                 candidates.append((full if settings.stepwise else total, [*tokens, token], total, full))
         candidates.sort(key=lambda candidate: -candidate[0])
         top, running = candidates[: 2 * settings.beams], []
         for place, (_, tokens, total, full) in enumerate(top):
-            if tokens[-1] == END or length == settings.max_length:
+            if tokens[-1] == end or length == settings.max_length:
                 if place < settings.beams:
                     finished.append((full, tokens))
             elif len(running) < settings.beams:
                 running.append((tokens, total))
         if settings.early_stopping and len(finished) >= settings.beams:
             break
-    full, tokens = max(finished)
-    return tokens, full
+    return max(finished)[1]
 
 
-def step(
-    model: hf.PreTrainedModel, source: Tensor, hypotheses: list[list[int]], settings: DecodingSettings
-) -> Iterator[tuple[list[float], Tensor]]:
-    """Log-probabilities of the next token of each, and the coverage (S,) after the row they come from."""
-    sources = source.expand(len(hypotheses), -1)
-    with torch.no_grad():
-        out = model(input_ids=sources, decoder_input_ids=torch.tensor(hypotheses), output_attentions=True)
-    layers = torch.stack(out.cross_attentions)  # (L, N, H, T, S)
-    for logits, coverage, tokens in zip(out.logits[:, -1], layers.sum(3).mean((0, 2)), hypotheses, strict=True):
-        yield processed(logits.log_softmax(-1).tolist(), tokens, settings), coverage
-
-
-def processed(log_probs: list[float], tokens: list[int], settings: DecodingSettings) -> list[float]:
+def processed(log_probs: list[float], tokens: list[int], settings: DecodingSettings, end: int) -> list[float]:
     written = tokens[1:]
     for token in set(written):
         log_probs[token] *= settings.repetition_penalty
-    for token in range(WORDS):
+    for token in range(len(log_probs)):
         again = count(written, [*written[-2:], token], 3)
         log_probs[token] -= settings.soft_trigrams * math.log(2) * again
         size = settings.block_ngrams
         if size and count(tokens, [*tokens[len(tokens) - size + 1 :], token], size):
             log_probs[token] = -math.inf
     if len(written) < settings.min_length:
-        log_probs[END] = -math.inf
+        log_probs[end] = -math.inf
     return log_probs
 
 

@@ -24,6 +24,7 @@ from dwindle.attach.find import Found, Path, choose, cross_attention, decoder_la
 from dwindle.attach.interface import FLEX, Call, HandWritten, Hook, Sink, register
 from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
+from dwindle.attention.temporal import Temporal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -139,6 +140,8 @@ def attach(
         raise ValueError(FLEX)
     if rule.protect == "special" and source is None and not model.config.is_encoder_decoder:
         raise ValueError(f"{type(model).__name__} does not see the tokens of its source: leave +protect(special) out")
+    if source is not None and isinstance(rule, Temporal):
+        raise ValueError("temporal attention is for encoder-decoder models: attach another rule to a prompt")
     if hasattr(model, "_dwindle"):
         detach(model)
     _warn_if_untrained(model, rule)

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from dwindle.attention.coverage import Coverage
+from dwindle.attention.coverage import Coverage, state_dtype
 from dwindle.attention.functional import attention
 from dwindle.attention.rules import Rule
-from dwindle.attention.softmax import attention_rows, grouped
+from dwindle.attention.softmax import attention_rows, attention_scores, grouped
+from dwindle.attention.temporal import Temporal
 
 if TYPE_CHECKING:
     from dwindle.attach.cache import CoveredLayer
@@ -121,7 +122,7 @@ def attend(
     }
     if softcap is not None:
         settings["softcap"] = softcap
-    if call.sink is not None or call.weights_wanted:
+    if call.sink is not None or call.weights_wanted or isinstance(call.rule, Temporal):
         context, weights, after = _visible(call, query, key, value, dropout, settings)
     else:
         context, after = attention(query, key, value, coverage=call.coverage, dropout=dropout, **settings)
@@ -134,15 +135,25 @@ def _visible(
     call: Call, query: Tensor, key: Tensor, value: Tensor, dropout: float, settings: dict[str, Any]
 ) -> tuple[Tensor, Tensor, Coverage]:
     """The same with the rows of attention held in memory, for whoever wants to see them."""
-    named = {k: v for k, v in settings.items() if k in ("mask", "bias", "scale", "softcap")}
-    attended = attention_rows(query, key, **named)
-    protected = settings["protected"]
-    by_head = None if protected is None else protected[:, None, :]
-    weights, after = call.rule(attended, call.coverage, protected=by_head)
+    attended, weights, after = _rows(query, key, call.coverage, settings)
     if call.sink is not None:
         call.sink(attended, weights, after)
     used = F.dropout(weights, dropout) if dropout else weights
     return used.to(value.dtype) @ grouped(value, query.shape[1]), weights, after
+
+
+def _rows(
+    query: Tensor, key: Tensor, coverage: Coverage | None, settings: dict[str, Any]
+) -> tuple[Tensor, Tensor, Coverage]:
+    """Attention and weights (B, H, T, S), and the coverage after them."""
+    named = {k: v for k, v in settings.items() if k in ("mask", "bias", "scale", "softcap")}
+    rule, protected = settings["rule"], settings["protected"]
+    if isinstance(rule, Temporal):
+        rows, after = rule.rows(attention_scores(query, key, **named), coverage)
+        return rows, rows, after
+    attended = attention_rows(query, key, **named)
+    by_head = None if protected is None else protected[:, None, :]
+    return attended, *rule(attended, coverage, protected=by_head)
 
 
 def _replay(
@@ -150,6 +161,8 @@ def _replay(
 ) -> Coverage:
     """The coverage after the first ``rows`` rows of a call."""
     first: dict[str, Any] = {k: _first_rows(v, rows) if k in ("mask", "bias") else v for k, v in settings.items()}
+    if isinstance(settings["rule"], Temporal):
+        return _rows(query[:, :, :rows], key, before, first)[2]
     return attention(query[:, :, :rows], key, value, coverage=before, **first)[1]
 
 
@@ -195,24 +208,33 @@ class _Diminish(TorchFunctionMode):
         if self.done or func not in (F.softmax, torch.softmax, Tensor.softmax):
             return out
         self.done = True
-        return self._diminished(out)
+        scores = args[0] if args else kwargs["input"]
+        return self._diminished(scores if isinstance(self.call.rule, Temporal) else out).to(out.dtype)
 
     def _diminished(self, attention: Tensor) -> Tensor:
+        """The weights, from what the softmax gave, or took if the rule works on scores."""
         call = self.call
         shape = attention.shape
         # Some families fold the heads into the batch: (B H, T, S). Coverage is kept as (B, H, S) all the same.
         rows = attention if attention.dim() == 4 else attention.view(call.batch, -1, *shape[1:])
+        temporal = isinstance(call.rule, Temporal)
         if call.rows is not None:
-            rows = rows.masked_fill(~call.rows[:, None, :, None], 0)
+            rows = rows.masked_fill(~call.rows[:, None, :, None], -torch.inf if temporal else 0)
         mask = call.protected(shape[-1])
         protected = None if mask is None else mask[:, None, :]
         before = call.coverage
-        weights, after = call.rule(rows, before, protected=protected)
+
+        def diminish(rows: Tensor) -> tuple[Tensor, Coverage]:
+            if isinstance(call.rule, Temporal):
+                return call.rule.rows(rows.to(state_dtype(rows)), before)
+            return call.rule(rows, before, protected=protected)
+
+        weights, after = diminish(rows)
         if call.sink is not None:
-            call.sink(rows, weights, after)
+            call.sink(weights if temporal else rows, weights, after)
 
         def replay(first: int) -> Coverage:
-            return call.rule(rows[..., :first, :], before, protected=protected)[1]
+            return diminish(rows[..., :first, :])[1]
 
         call.finish(after, rows.shape[-2], replay)
         return weights.reshape(shape)

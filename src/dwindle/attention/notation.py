@@ -2,7 +2,7 @@
 
 ``rule(str(r)) == r`` for every rule r. A rule is written
 
-    plain | dim:G | dydim:G1,G2 | paper:NAME | recommended:NAME      then any number of +OPTION
+    plain | dim:G | dydim:G1,G2 | temporal | paper:NAME | recommended:NAME      then any number of +OPTION
 
 where G is a function (``log``, ``log(2.2)``, ``power(0.65)``, ``boxcox(0.5)``, ``identity``) and OPTION is
 ``renormalise``, ``share_heads``, ``detach_gate``, ``protect(special)`` or ``protect(0,-1)``.
@@ -16,6 +16,7 @@ from typing import Any
 
 from dwindle.attention.concave import BoxCox, Concave, Log, Power, functions
 from dwindle.attention.rules import Dim, DyDim, Plain, Rule
+from dwindle.attention.temporal import Temporal
 
 PRESETS: dict[str, Rule] = {
     # The paper's settings as printed (appendix A), contradictions included.
@@ -44,8 +45,9 @@ PRESETS: dict[str, Rule] = {
     "training-free": Dim(BoxCox(0.5), renormalise=True, protect="special"),
 }
 
-_RULES: dict[str, type[Rule]] = {cls.__name__.lower(): cls for cls in (Plain, Dim, DyDim)}
-_EXAMPLES = {"plain": "plain", "dim": "dim:log", "dydim": "dydim:boxcox(0),boxcox(0.5)"}
+_RULES: dict[str, type[Rule]] = {cls.__name__.lower(): cls for cls in (Plain, Dim, DyDim, Temporal)}
+_EXAMPLES = {"plain": "plain", "dim": "dim:log", "dydim": "dydim:boxcox(0),boxcox(0.5)", "temporal": "temporal"}
+_FUNCTIONS = {"plain": 0, "dim": 1, "dydim": 2, "temporal": 0}
 
 
 def rule(text: str | Rule) -> Rule:
@@ -62,11 +64,11 @@ def _head(text: str) -> Rule:
     if text in PRESETS:
         return PRESETS[text]
     name, colon, rest = text.partition(":")
-    if name not in _RULES or (name == "plain" and colon):
-        known = [*PRESETS, *_EXAMPLES.values(), *(f"{n}:{rest}" for n in _RULES if rest and n != "plain")]
+    if name not in _RULES or (colon and not _FUNCTIONS[name]):
+        known = [*PRESETS, *_EXAMPLES.values(), *(f"{n}:{rest}" for n in _RULES if rest and _FUNCTIONS[n])]
         raise _unknown("rule", text, known)
     parts = _split(",", rest) if rest else []
-    wanted = {"plain": 0, "dim": 1, "dydim": 2}[name]
+    wanted = _FUNCTIONS[name]
     if len(parts) != wanted:
         amount = {1: "one function", 2: "two functions"}[wanted]
         raise ValueError(f"{name} takes {amount}, not {len(parts)}: write {_EXAMPLES[name]!r}")

@@ -25,6 +25,23 @@ def attention_rows(
     The arguments are those of ``dwindle.attention``. A row that may attend to nothing is zero, and so is its
     gradient.
     """
+    scores = attention_scores(query, key, mask=mask, bias=bias, scale=scale, softcap=softcap)
+    if mask is None and bias is None:
+        return scores.softmax(-1)
+    nothing = (scores == -math.inf).all(-1, keepdim=True)
+    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+
+
+def attention_scores(
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """What ``attention_rows`` takes the softmax of; minus infinity where a bool mask forbids to look."""
     key = grouped(key, query.shape[1])
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     scores = (query * scale) @ key.transpose(-2, -1)
@@ -35,10 +52,7 @@ def attention_rows(
         scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-    if mask is None and bias is None:
-        return scores.softmax(-1)
-    nothing = (scores == -math.inf).all(-1, keepdim=True)
-    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+    return scores
 
 
 def grouped(x: Tensor, heads: int) -> Tensor:

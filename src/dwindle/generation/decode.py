@@ -166,9 +166,9 @@ def _survey(
     _update_from_codec(print_, codec)
     lengths, ids = [], set()
     for example in examples:
-        told = [example.id, example.source, example.references, example.gold, str(example.image)]
+        told = [example.id, example.source, example.references, example.gold, repr(example.image)]
         print_.update(json.dumps(told, sort_keys=True).encode())
-        lengths.append(len(example.source.split()))
+        lengths.append(len(example.source.split()) if example.image is None else example.image.shape[0])
         ids.add(example.id)
     if len(ids) < len(examples):
         raise ValueError(f"{len(examples)} examples have {len(ids)} ids: give every example its own")

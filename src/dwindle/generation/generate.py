@@ -4,7 +4,7 @@ It knows models, not text: a codec turns its sequences into words.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dwindle.attach.handle import attach
 from dwindle.attention.rules import Plain
+from dwindle.attention.temporal import Temporal
 from dwindle.generation.settings import DecodingSettings
 
 if TYPE_CHECKING:
@@ -84,11 +85,50 @@ def prepared(model: "PreTrainedModel", settings: DecodingSettings, layers: int |
     )
     model.eval()
     try:
-        with counted(model, layers) if settings.coverage_penalty != "none" else nullcontext():
+        with _attention(model, settings, layers):
             yield
     finally:
         model.generation_config = before
         model.train(training)
+
+
+@contextmanager
+def _attention(model: "PreTrainedModel", settings: DecodingSettings, layers: int | None) -> Iterator[None]:
+    """Temporal attention, or attention that is counted, if the settings ask for it."""
+    if settings.temporal:
+        with _temporal(model, layers):
+            yield
+    elif settings.coverage_penalty != "none":
+        with counted(model, layers):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def _temporal(model: "PreTrainedModel", layers: int | None) -> Iterator[None]:
+    """For the time of the block, temporal attention on the layers that a rule would have."""
+    from dwindle.models.build import is_own, rule_layers
+
+    decoder: Any = model.get_decoder() if is_own(model) else None
+    handle = getattr(model, "_dwindle", None)
+    if handle is not None and not isinstance(handle.rule, Temporal):
+        raise ValueError(
+            f"this model has the rule {handle.rule}, and temporal attention takes its place: decode without"
+        )
+    if decoder is None and handle is None:
+        with attach(model, Temporal(), rule_layers(model, layers)):
+            yield
+    elif decoder is None:
+        yield
+    elif not hasattr(decoder, "temporal"):
+        raise ValueError(f"{type(model).__name__} has no temporal attention: decode with temporal=false")
+    else:
+        before, decoder.temporal = decoder.temporal, True
+        try:
+            yield
+        finally:
+            decoder.temporal = before
 
 
 @contextmanager
