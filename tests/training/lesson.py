@@ -15,7 +15,7 @@ EXAMPLES = [
     Example(
         id=f"e{i}",
         source=f"the {ANIMALS[i % 5]} sat on mat {i % 7} .\nthen it {'slept ' * (1 + i % 3)}.",
-        references=(f"{ANIMALS[i % 5]} on mat {i % 7} .\nslept {1 + i % 3} .",),
+        references=(f"{ANIMALS[i % 5]} on mat {i % 7} .\n{'slept ' * (1 + i % 3)}.",),  # of different lengths
     )
     for i in range(27)
 ]
@@ -39,9 +39,10 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def made(kind: str, calm: bool = False, **changes):
-    """A tiny model of ``kind`` and its codec; ``calm``: without dropout, which differs between processes."""
-    settings = replace(MODELS[kind], **changes, **({"dropout": 0.0} if calm and kind == "transformer" else {}))
+def made(lesson: str, calm: bool = False, **changes):
+    """A tiny model of a lesson and its codec; ``calm``: without dropout, which differs between processes."""
+    calmed = {"dropout": 0.0} if calm and lesson == "transformer" else {}
+    settings = replace(MODELS[lesson], **calmed, **changes)
     return build(settings, lambda: ((e.source, e.target) for e in EXAMPLES), seed=1)
 
 

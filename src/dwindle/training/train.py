@@ -84,4 +84,5 @@ def _filled(examples: Sequence[Example], which: str) -> Sequence[Example]:
         f"{len(empty)} of {len(examples)} {which} examples have an empty source or target and are left out: {names}",
         stacklevel=3,
     )
-    return Subset(examples, [i for i in range(len(examples)) if i not in empty])  # as lazy as they are
+    kept = [i for i in range(len(examples)) if i not in empty]
+    return Subset(examples, kept)  # type: ignore[arg-type, return-value]  # a sequence, as lazy as they are

@@ -66,7 +66,6 @@ class Fit(Seq2SeqTrainer):
                 self.home,
                 seed=seed,
                 eval_strategy="steps" if dev else "no",
-                dataloader_drop_last=len(train) >= settings.batch_size,  # else the batch is all there is
                 ddp_find_unused_parameters=model.config.model_type == "encoder-decoder",  # BERT's pooler
             ),
             data_collator=self.collate,
@@ -82,7 +81,7 @@ class Fit(Seq2SeqTrainer):
     @property
     def epoch_steps(self) -> int:
         """Steps in an epoch."""
-        return math.ceil(max(self.order.count // self.settings.batch_size, 1) / self.settings.accumulate)
+        return math.ceil(len(self.order) / self.settings.batch_size / self.settings.accumulate)
 
     @property
     def last_step(self) -> int:

@@ -1,0 +1,123 @@
+"""What a step learns from, what is refused, and what is left in the folder."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from lesson import DEV, EXAMPLES, SETTINGS, made, taught
+from torch.utils.data import DataLoader
+from transformers.trainer_pt_utils import LabelSmoother
+
+from dwindle.data.example import Example
+from dwindle.training.train import train
+from dwindle.training.trainer import Fit
+
+PLAIN = {"calm": True, "optimiser": "adagrad", "learning_rate": 0.05, "schedule": "constant", "eval_every": None}
+
+
+def fit(kind: str, folder, model=None, codec=None, **changes) -> Fit:
+    if model is None:
+        model, codec = made(kind, calm=True)
+    return Fit(model, codec, EXAMPLES, [], replace(SETTINGS[kind], eval_every=None, **changes), folder, seed=5)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "pointer-generator"])
+def test_micro_batches_of_any_size_make_one_step(kind, tmp_path):
+    """A mean over all tokens (or examples, as See has it), not a mean of means. Labels have different lengths."""
+    whole = taught(kind, tmp_path / "a", **PLAIN, steps=3, batch_size=8)
+    parts = taught(kind, tmp_path / "b", **PLAIN, steps=3, batch_size=2, accumulate=4)
+    for name in whole:
+        torch.testing.assert_close(parts[name], whole[name], rtol=0, atol=2e-6, msg=name)
+
+
+def test_the_loss_is_the_librarys(tmp_path):
+    """With its label smoothing, which leaves padding out; without, the model's own."""
+    lesson = fit("transformer", tmp_path, label_smoothing=0.1)
+    batch = lesson.collate([lesson.row(e) for e in EXAMPLES[:5]])
+    assert (batch["labels"] == -100).any()
+    model = lesson.model.train()
+    output = model(**batch)
+    torch.testing.assert_close(lesson.loss(model, dict(batch)), LabelSmoother(0.1)(output, batch["labels"]))
+    torch.testing.assert_close(lesson.loss(model.eval(), dict(batch)), output.loss)
+
+
+@pytest.mark.parametrize("by_length", [False, True])
+def test_every_process_has_its_part_of_the_batch(by_length, tmp_path):
+    lesson = fit("transformer", tmp_path, by_length=by_length)
+    loader = lesson.get_train_dataloader()
+    assert isinstance(loader, DataLoader)
+    assert [len(batch["labels"]) for batch in loader] == [8, 8, 8]
+    assert lesson.epoch_steps == 3
+
+
+def test_it_learns_with_every_kind_of_model(tmp_path):
+    for kind in ("bart", "bertsum"):
+        model, codec = made("transformer", kind=kind)
+        lesson = fit("transformer", tmp_path / kind, model, codec, steps=12, learning_rate=3e-3)
+        batch = lesson.collate([lesson.row(e) for e in EXAMPLES])
+        before = lesson.loss(model.eval(), dict(batch)).item()
+        lesson.train()
+        assert lesson.loss(model.eval(), dict(batch)).item() < 0.8 * before
+
+
+def test_bf16(tmp_path):
+    weights = taught("transformer", tmp_path, steps=2, bf16=True)
+    assert all(x.dtype == torch.float32 and x.isfinite().all() for x in weights.values() if x.is_floating_point())
+
+
+def test_curves_and_epochs(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    taught("transformer", tmp_path, steps=None, epochs=2)
+    curves = EventAccumulator(str(tmp_path / "logs")).Reload()
+    assert {"train/loss", "eval/loss", "train/learning_rate", "train/grad_norm"} <= set(curves.Tags()["scalars"])
+    assert [x.step for x in curves.Scalars("train/loss")] == [2, 4, 6]
+    assert [x.step for x in curves.Scalars("eval/loss")] == [5, 6]
+
+
+def test_a_loss_that_is_no_number_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="lower the learning rate"):
+        taught("transformer", tmp_path, learning_rate=1e30, clip=0.0)
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_few_examples_are_one_batch(tmp_path):
+    model, codec = made("transformer")
+    train(model, codec, EXAMPLES[:5], [], replace(SETTINGS["transformer"], steps=2, eval_every=None), tmp_path, seed=1)
+
+
+def test_empty_examples_are_left_out_and_named(tmp_path):
+    model, codec = made("pointer-generator")
+    empty = [Example("void", " \n", ("x",)), Example("mute", "x", ("\n",))]
+    with pytest.warns(UserWarning, match="2 of 29 training examples have an empty source or target .*: void, mute"):
+        train(model, codec, EXAMPLES + empty, [], replace(SETTINGS["pointer-generator"], steps=2), tmp_path, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "examples", "dev", "changes", "says"),
+    [
+        ("transformer", [], DEV, {}, "no training examples .*there are none"),
+        ("transformer", [Example("a", "", ("",))], DEV, {}, "all of them are empty"),
+        ("transformer", EXAMPLES, [], {"eval_every": 2}, "no dev examples"),
+        ("pointer-generator", EXAMPLES, DEV, {"label_smoothing": 0.1}, "without label smoothing"),
+        ("pointer-generator", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
+        ("transformer", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
+    ],
+)
+def test_refused(kind, examples, dev, changes, says, tmp_path):
+    model, codec = made(kind)
+    with pytest.raises(ValueError, match=says):
+        train(model, codec, examples, dev, replace(SETTINGS[kind], **changes), tmp_path, seed=1)
+
+
+def test_a_batch_that_processes_cannot_share(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ValueError, match="3 processes cannot share a batch of 8"):
+        fit("transformer", tmp_path)
+
+
+def test_coverage_loss_has_its_weight(tmp_path):
+    model, codec = made("pointer-generator", coverage=True)
+    settings = replace(SETTINGS["pointer-generator"], steps=1, coverage_loss=0.5)
+    train(model, codec, EXAMPLES, [], settings, tmp_path, seed=1)
+    assert model.config.coverage_loss == 0.5
