@@ -23,10 +23,11 @@ from dwindle.attention.rules import Plain
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
+from dwindle.models.pieces import pieces
 from dwindle.models.pointer_generator.config import Copy, PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.models.pointer_generator.words import WordCodec
-from dwindle.models.subword import FILE, SubwordCodec, published, trained
+from dwindle.models.subword import FILE, NEWLINE, SENTENCE, TEMPLATES, SubwordCodec, published, trained
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 
@@ -61,6 +62,9 @@ class ModelSettings:
     """The size of a new model: tiny, small, base or big, as its kind has them."""
     vocabulary: int = 32000
     """The most tokens or words that a new vocabulary has."""
+    pieces: str | None = None
+    """A file that says how words are cut, in place of a new vocabulary: codes of subword-nmt, or a SentencePiece
+    ``.model``."""
     dropout: float | None = None
     """The dropout of a new model. None: its size's own."""
     source_length: int = 512
@@ -87,6 +91,8 @@ class ModelSettings:
             raise ValueError(
                 f"coverage and copy are the pointer-generator's, and this is a {self.kind}: leave them out"
             )
+        if self.pieces and (self.start or self.kind not in TEMPLATES):
+            raise ValueError("pieces are the vocabulary of a new transformer, bart or bertsum: leave them out")
         parse(self.rule)
 
 
@@ -182,13 +188,17 @@ def _new(settings: ModelSettings, texts: Texts) -> tuple[PreTrainedModel, Codec]
         regions = RegionCodec.fitted(texts(), settings.vocabulary, *lengths)
         sizes = {"vocab_size": len(regions.vocabulary), "feature_size": regions.width, "max_regions": lengths[0]}
         return TopDown(TopDownConfig(**sizes, **numbers)), regions
-    tokenizer = trained((text for pair in texts() for text in pair), settings.vocabulary, settings.kind)
+    both = (text for pair in texts() for text in pair)
+    if settings.pieces is None:
+        tokenizer, separator = trained(both, settings.vocabulary, settings.kind), NEWLINE
+    else:
+        tokenizer, separator = pieces(settings.pieces, both, settings.kind), SENTENCE
     if settings.kind == "bertsum":
         model = presets.bertsum(numbers, tokenizer, max(lengths), presets.BERT[settings.size])
     else:
         make = presets.bart if settings.kind == "bart" else presets.transformer
         model = make(numbers, tokenizer, max(lengths))
-    return model, SubwordCodec(tokenizer, *lengths, sentences=settings.kind == "bertsum")
+    return model, SubwordCodec(tokenizer, *lengths, separator, sentences=settings.kind == "bertsum")
 
 
 def _pointer(settings: ModelSettings) -> dict[str, Any]:

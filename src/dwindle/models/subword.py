@@ -140,10 +140,15 @@ def trained(texts: Iterable[str], size: int, kind: str) -> PreTrainedTokenizerBa
         vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator((line for text in texts for line in text.split("\n")), trainer)
+    return with_ends(tokenizer, kind)
+
+
+def with_ends(tokenizer: Tokenizer, kind: str, **more: str) -> PreTrainedTokenizerBase:
+    """A vocabulary that has all special tokens, putting them where the ``kind`` of model wants them."""
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=TEMPLATES[kind], special_tokens=[(token, tokenizer.token_to_id(token)) for token in special]
+        single=TEMPLATES[kind], special_tokens=[(token, tokenizer.token_to_id(token)) for token in SPECIAL.values()]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, **more)
 
 
 def published(name: str, sentences: bool) -> tuple[PreTrainedTokenizerBase, str]:

@@ -1,0 +1,80 @@
+"""Vocabularies that people have: the codes of subword-nmt (on text that is tokenised already) and the ``.model`` files
+of SentencePiece, as tokenizers of this library. They cut every text as the original tools do; a test compares them.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import SpmConverter, generate_merges
+
+from dwindle.models.subword import SENTENCE, SPECIAL, with_ends
+
+UNKNOWN = "<unk>"
+_END = "</w>"
+"""How subword-nmt marks the last piece of a word."""
+
+
+def pieces(path: str, texts: Iterable[str], kind: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a file of pieces. ``texts`` show which characters there are; ``kind`` as in ``trained``."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise ValueError(f"there is no {file}: name the codes of subword-nmt, or a SentencePiece .model")
+    tokenizer = _sentencepiece(file) if file.suffix == ".model" else _codes(file, texts)
+    tokenizer.add_special_tokens([UNKNOWN, SENTENCE, *SPECIAL.values()])
+    return with_ends(tokenizer, kind, unk_token=UNKNOWN)
+
+
+def _codes(file: Path, texts: Iterable[str]) -> Tokenizer:
+    """Merges in their order; single characters come from the codes and the texts."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not UTF-8, so no codes of subword-nmt: name another file") from None
+    if not lines or not lines[0].startswith("#version: 0.2"):
+        raise ValueError(f"{file} does not begin with '#version: 0.2', as codes of subword-nmt do: name another file")
+    merges: list[tuple[str, str]] = []
+    for number, line in enumerate(lines[1:], 2):
+        pair = line.split()
+        if len(pair) != 2:
+            raise ValueError(f"{file}, line {number} is no pair of pieces: get the codes again")
+        merges.append((pair[0], pair[1]))
+    letters = {letter for merge in merges for letter in "".join(merge).replace(_END, "")}
+    letters.update(*(set(text) for text in texts))
+    alphabet = sorted(letter for letter in letters if not letter.isspace())
+    known = [*SPECIAL.values(), UNKNOWN, SENTENCE, *alphabet, *(f"{letter}{_END}" for letter in alphabet)]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys([*known, *map("".join, merges)]))}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix=_END))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.decoder = decoders.BPEDecoder(suffix=_END)
+    return tokenizer
+
+
+class _Merges:
+    """The merges of a BPE model of SentencePiece follow from its scores. In place of the library's own extractor, which
+    cannot be called this way."""
+
+    def __init__(self, file: str) -> None:
+        pass
+
+    def extract(self, scores: list[tuple[str, float]]) -> tuple[None, Any]:
+        return None, generate_merges({piece: i for i, (piece, _) in enumerate(scores)}, dict(scores))
+
+
+class _Converter(SpmConverter):
+    SpmExtractor = _Merges
+
+
+def _sentencepiece(file: Path) -> Tokenizer:
+    try:
+        tokenizer: Tokenizer = _Converter(SimpleNamespace(vocab_file=str(file))).converted()
+    except ImportError:
+        raise ValueError("a SentencePiece .model needs protobuf: type pip install 'dwindle[data]'") from None
+    except Exception as error:
+        # protobuf has its own errors, by whichever implementation is installed.
+        why = str(error).split("\n")[0]
+        raise ValueError(f"{file} is no SentencePiece model ({why}): name another file") from None
+    return tokenizer
