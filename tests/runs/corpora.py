@@ -15,7 +15,8 @@ def make(corpus: str, folder: Path) -> str | None:
         return _cnndm(folder / corpus)
     if corpus == "nyt50":
         return _nyt50(folder / corpus)
-    return _lines(folder / corpus, corpus[-2:]) if corpus.startswith("wmt14") else None
+    translated = {"wmt14-en-de": "de", "wmt14-en-fr": "fr", "lines": "de"}
+    return _lines(folder / corpus, translated[corpus]) if corpus in translated else None
 
 
 def _cnndm(folder: Path) -> str:

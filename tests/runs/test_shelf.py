@@ -56,6 +56,16 @@ def test_changes_reach_anywhere_and_are_yaml(write):
     assert shelf.mapping(b, ["start=newsroom/base"])["start"]["name"] == "newsroom/base"
 
 
+def test_a_change_of_data_reaches_the_starts_with_the_same_corpus(write):
+    write("a.yaml", "data: {corpus: other}\n")
+    write("b.yaml", "data: {corpus: news}\nstart: a.yaml\n")
+    c = write("c.yaml", "data: {corpus: news}\nstart: b.yaml\n")
+    found = shelf.mapping(c, ["data.path=here", "start.data.size=3"])
+    assert found["data"] == {"corpus": "news", "path": "here"}
+    assert found["start"]["data"] == {"corpus": "news", "path": "here", "size": 3}
+    assert found["start"]["start"]["data"] == {"corpus": "other"}
+
+
 @pytest.mark.parametrize(
     ("text", "changes", "complaint"),
     [
@@ -67,7 +77,7 @@ def test_changes_reach_anywhere_and_are_yaml(write):
         ("- 1\n", [], "is no recipe: write keys and values"),
         ("a: 1\n", ["a.b=2"], "a.b cannot be set: a is 1"),
         ("a: 1\n", ["steps"], "'steps' is no change of a recipe: write key=value"),
-        ("a: 1\n", ["b=[1"], "the value of b, line 1 is not YAML"),
+        ("a: 1\n", ["b=[1"], "the value of b, line . is not YAML"),
     ],
 )
 def test_what_is_wrong_is_named(write, text, changes, complaint):

@@ -3,7 +3,7 @@ line are filled in. All plain mappings; what the keys mean is the business of `r
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,10 @@ def labels(name: str) -> dict[str, Any]:
 
 
 def mapping(name: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
-    """A shipped recipe or a file, with its base and start, changed by ``key=value`` (dotted keys, values in YAML)."""
+    """A shipped recipe or a file, with its base and start, changed by ``key=value`` (dotted keys, values in YAML).
+
+    A change of data reaches the start too, if that has the same corpus: both must find it.
+    """
     whole = _file(str(name), Path(), ())
     change(whole, changes)
     if isinstance(whole.get("start"), str):
@@ -42,7 +45,22 @@ def change(mapping: dict[str, Any], changes: Sequence[str]) -> None:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{text!r} is no change of a recipe: write key=value, such as training.steps=100")
-        _put(mapping, key, schema.load(value, f"the value of {key}"))
+        for one in _alike(mapping) if key.startswith("data.") else [mapping]:
+            _put(one, key, schema.load(value, f"the value of {key}"))
+
+
+def _alike(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A recipe, its start, the start of that, as long as they have one corpus."""
+    corpus = _corpus(whole)
+    one: Any = whole
+    while isinstance(one, dict) and _corpus(one) == corpus:
+        yield one
+        one = one.get("start")
+
+
+def _corpus(whole: dict[str, Any]) -> Any:
+    data = whole.get("data")
+    return data.get("corpus") if isinstance(data, dict) else None
 
 
 def _file(name: str, folder: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

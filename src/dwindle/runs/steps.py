@@ -93,8 +93,6 @@ def generate(run: Run, say: Say) -> None:
             model, codec = models.load(run.model) if run.recipe.training else _built(run)
             with _bar(len(examples) // processes.count()) as advance:
                 decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
-            if processes.first():
-                traces.write(run.folder / traces.FILE, traces.traces(model, codec, examples, run.recipe.decoding))
             processes.wait()
             if processes.first():
                 with counted(model, run.recipe.model.layers):
