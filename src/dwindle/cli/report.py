@@ -19,6 +19,9 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     md: Annotated[Path | None, typer.Option("--md", help="Also write the tables as Markdown to this file.")] = None,
     latex: Annotated[Path | None, typer.Option("--latex", help="Also write the tables as LaTeX to this file.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Also draw the figures into this folder, PNG and SVG.")
+    ] = None,
     metrics: scoring.Metrics = None,
     lead3: scoring.Lead = False,
     workers: scoring.Workers = None,
@@ -33,6 +36,7 @@ def report(
     except ModuleNotFoundError:
         raise ValueError("a report needs jinja2: type pip install 'dwindle[report]'") from None
     from dwindle.metrics.score import cores
+    from dwindle.report import figures as drawing
     from dwindle.report import page
     from dwindle.report import report as made
 
@@ -47,7 +51,10 @@ def report(
         written += [(latex, made.latex(whole))] if latex else []
         for path, text in written:
             page.write(path, text)
+        drawn = drawing.draw(whole.tests, figures) if figures else []
     for sentence in whole.missing:
         typer.echo(f"dwindle: {sentence}", err=True)
     for path, text in written:
         typer.echo(f"{path} ({len(text.encode()) / 1e6:.1f} MB)")
+    for path in drawn:
+        typer.echo(path)

@@ -1,0 +1,41 @@
+"""Figures are drawn from the report's own numbers."""
+
+import pytest
+
+import folders
+from dwindle.report import figures, report
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    tmp = tmp_path_factory.mktemp("runs")
+    return report.make([folders.run(tmp / "plain", 1), folders.run(tmp / "dim", 2, folders.recipe("dim:log"))]).tests[0]
+
+
+def test_bars_are_the_values_of_the_table(measured):
+    [axis] = figures.repetition(measured).axes
+    assert [bars.get_label() for bars in axis.containers] == ["reference", "plain", "dim"]
+    heights = [[bar.get_height() for bar in bars] for bars in axis.containers]
+    for name, row in zip(("reference", "plain", "dim"), heights, strict=True):
+        assert row == [measured.value(name, f"repetition{n}").value for n in (1, 2, 3, 4)]
+
+
+def test_entropy_has_a_line_for_each_arm_and_kind(measured):
+    raw, effective = figures.entropy(measured).axes
+    assert len(raw.patches) == len(effective.patches) == 2
+
+
+def test_every_g_starts_at_zero_and_falls_in_slope():
+    values, slopes = figures.gains().axes
+    for line in values.lines:
+        assert line.get_ydata()[0] == 0
+    for line in slopes.lines:
+        assert (line.get_ydata()[1:] <= line.get_ydata()[:-1] + 1e-12).all()
+
+
+def test_all_of_them_as_files(measured, tmp_path):
+    files = figures.draw([measured], tmp_path / "figures")
+    assert sorted(file.name for file in files) == sorted(
+        f"{name}.{kind}" for name in ("figure1", "gains", "repetition", "entropy") for kind in ("png", "svg")
+    )
+    assert all(file.stat().st_size > 1000 for file in files)
