@@ -2,44 +2,27 @@
 
 import contextlib
 import json
-import shutil
 import time
 
 import pytest
 import study_kit
 
+import browser_kit
 from dwindle.study.form import visible
 from dwindle.study.store import Store
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no browser: on Debian, apt-get install chromium chromium-driver",
-    ),
-]
-webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: pip install 'dwindle[dev]'")
-from selenium.webdriver.chrome.service import Service  # noqa: E402
+pytestmark = browser_kit.MARKS
+pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900"),
-)
 NASTY = "<script>document.title = 'broken'</script><b>x</b> \u202ereversed\u202c \x07 " + "w" * 100_000
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    driver.set_page_load_timeout(30)
+    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 
@@ -250,13 +233,9 @@ def test_any_text_is_shown_as_text(driver, tmp_path):
         shown = driver.execute_script("return document.getElementById('source').textContent")
         assert shown == visible(NASTY)
         assert driver.execute_script("return document.scripts.length") == 1
-        assert wide(driver) <= 0
+        assert browser_kit.wide(driver) <= 0
         vote(driver)
         assert len(rows(folder)) == 1
-
-
-def wide(driver) -> int:
-    return driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
 
 
 def test_a_copied_span_points_to_its_sentence(driver, links):
@@ -276,11 +255,11 @@ def test_readable_and_reachable(driver, links, folder, width):
                            {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500})  # fmt: skip
     try:
         driver.get(links[0])
-        assert driver.execute_script(POOR) == []
+        assert driver.execute_script(browser_kit.POOR) == []
         leave(driver, lambda: click(driver, "button"))
         choose(driver, "readability", "left")
-        assert driver.execute_script(POOR) == []
-        assert wide(driver) <= 0
+        assert driver.execute_script(browser_kit.POOR) == []
+        assert browser_kit.wide(driver) <= 0
         assert driver.execute_script(NAMELESS) == []
         small = (
             "return [...document.querySelectorAll('.choice, button, .button')].filter(e => e.offsetHeight < 44).length"
@@ -292,31 +271,10 @@ def test_readable_and_reachable(driver, links, folder, width):
         )
         assert driver.execute_script(focus) == "3px"
         vote(driver)
-        assert driver.execute_script(POOR) == []
+        assert driver.execute_script(browser_kit.POOR) == []
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
-
-# Elements with text of their own whose contrast with the background behind them is below 4.5.
-POOR = """
-const part = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
-const light = ([r, g, b]) => .2126 * part(r) + .7152 * part(g) + .0722 * part(b) + .05;
-const rgb = text => text.match(/[\\d.]+/g).map(Number);
-const behind = e => {
-  for (; e; e = e.parentElement) {
-    const colour = rgb(getComputedStyle(e).backgroundColor);
-    if (colour.length === 3 || colour[3] === 1) return colour;
-  }
-  return [255, 255, 255];
-};
-const contrast = e => {
-  const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))];
-  return Math.max(a, b) / Math.min(a, b);
-};
-const written = e => e.checkVisibility() && [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-const texts = [...document.querySelectorAll("body *")].filter(written);
-return texts.length < 5 ? ["no text"] : texts.filter(e => contrast(e) < 4.5).map(e => e.outerHTML);
-"""
 
 NAMELESS = """
 return [...document.querySelectorAll("input:not([type=hidden]), textarea, progress")]

@@ -1,0 +1,66 @@
+"""A real browser for tests, and what it can judge of a page by itself."""
+
+import shutil
+
+import pytest
+
+MARKS = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (shutil.which("chromium") and shutil.which("chromedriver")),
+        reason="no browser: on Debian, apt-get install chromium chromium-driver",
+    ),
+]
+_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900"),
+)
+
+
+def started(profile):
+    """A browser that logs what it says and what it asks for; its user's folder is ``profile``."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in (*_FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver.set_page_load_timeout(30)
+    return driver
+
+
+def wide(driver) -> int:
+    """By how much the page is wider than the window."""
+    return driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+
+
+# Elements with text of their own whose contrast with the background behind them is below 4.5. Backgrounds that let
+# something through are laid over each other.
+POOR = """
+const part = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => .2126 * part(r) + .7152 * part(g) + .0722 * part(b) + .05;
+const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+const over = colours => {
+  canvas.clearRect(0, 0, 1, 1);
+  for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+  return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const behind = e => {
+  const found = [];
+  for (; e; e = e.parentElement) found.unshift(getComputedStyle(e).backgroundColor);
+  return found;
+};
+const ink = e => e.closest("svg") ? getComputedStyle(e).fill : getComputedStyle(e).color;
+const contrast = e => {
+  const back = behind(e);
+  const [a, b] = [light(over([...back, ink(e)])), light(over(back))];
+  return Math.max(a, b) / Math.min(a, b);
+};
+const written = e => e.checkVisibility() && !e.closest(".unread") &&
+  [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+const texts = [...document.querySelectorAll("body *:not(script)")].filter(written);
+return texts.length < 5 ? ["no text"] : texts.filter(e => contrast(e) < 4.5).map(e => e.outerHTML).slice(0, 5);
+"""

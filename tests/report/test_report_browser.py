@@ -1,0 +1,184 @@
+"""The report in a real browser, from disk: no error, no request, text as text, and every view does what it says."""
+
+import json
+
+import pytest
+
+import browser_kit
+import folders
+from dwindle.report import page, report
+
+pytestmark = browser_kit.MARKS
+pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'")
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Three runs with coverage and traces, and one file on other items."""
+    tmp = tmp_path_factory.mktemp("runs")
+    rules = {"plain": "plain", "dim": "dim:log", "dydim": "dydim:boxcox(0),boxcox(0.5)"}
+    runs = [folders.run(tmp / name, seed, folders.recipe(rule)) for seed, (name, rule) in enumerate(rules.items())]
+    other = folders.plain(tmp / "other.jsonl", count=4, sources=False)
+    path = tmp / "report.html"
+    page.write(path, report.html(report.make([*runs, other])))
+    return path
+
+
+@pytest.fixture
+def opened(driver, file):
+    return fresh(driver, file)
+
+
+def fresh(driver, file):
+    for kind in ("performance", "browser"):
+        driver.get_log(kind)
+    driver.get(file.as_uri())
+    return driver
+
+
+def all_of(driver, css):
+    return driver.find_elements(By.CSS_SELECTOR, css)
+
+
+def one(driver, css):
+    return driver.find_element(By.CSS_SELECTOR, css)
+
+
+def test_no_error_and_no_request_but_the_file_itself(opened, file):
+    events = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
+    urls = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    assert {url for url in urls if not url.startswith(("about:", "chrome"))} == {file.as_uri()}
+    assert opened.get_log("browser") == []
+
+
+def test_the_policy_stops_what_gets_in(opened):
+    """Were a script or a request to get into the page, it would not run and not leave."""
+    opened.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'document.title = \"broken\"';"
+        "document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i);"
+    )
+    assert opened.title != "broken"
+    refused = " ".join(entry["message"] for entry in opened.get_log("browser"))
+    assert "script-src" in refused
+    assert "127.0.0.1:9" in refused
+
+
+def test_text_is_text(driver, tmp_path):
+    file, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    nasty = {"id": folders.NASTY, "source": folders.NASTY, "reference": folders.NASTY}
+    for path, output in ((file, folders.NASTY), (second, folders.NASTY[::-1])):
+        path.write_text(json.dumps({**nasty, "hypothesis": output}) + "\n")
+    html = tmp_path / "report.html"
+    page.write(html, report.html(report.make([file, second])))
+    fresh(driver, html)
+    assert "broken" not in driver.title
+    assert all_of(driver, "img") == []
+    texts = driver.execute_script("return [...document.querySelectorAll('.detail .words')].map(e => e.textContent)")
+    assert texts == [folders.NASTY, folders.NASTY[::-1], folders.NASTY, folders.NASTY]
+    assert driver.get_log("browser") == []
+    assert browser_kit.wide(driver) <= 0
+
+
+def gains(driver):
+    texts = [e.text for e in all_of(driver, "#t0-examples .list li > span:nth-child(2)")]
+    return [float(text.replace("\N{MINUS SIGN}", "-")) for text in texts]
+
+
+def test_examples_sort_by_gain_and_by_loss(opened):
+    best = gains(opened)
+    assert best == sorted(best, reverse=True)
+    for button in all_of(opened, "#t0-examples .buttons button"):
+        if button.text == "Largest losses":
+            button.click()
+    worst = gains(opened)
+    assert worst == sorted(worst)
+    first = one(opened, "#t0-examples .list li .id").text
+    assert one(opened, "#t0-examples .detail > h3").text == first
+
+
+def test_examples_by_keyboard_and_with_another_system(opened):
+    one(opened, "#t0-examples .list").send_keys(Keys.ARROW_DOWN)
+    rows = all_of(opened, "#t0-examples .list li")
+    assert rows[1].get_attribute("aria-selected") == "true"
+    assert one(opened, "#t0-examples .detail > h3").text == rows[1].find_element(By.CSS_SELECTOR, ".id").text
+    before = gains(opened)
+    one(opened, "#t0-examples select").send_keys("dydim")
+    assert gains(opened) != before
+
+
+def test_a_copied_span_lights_its_sentence(opened):
+    copied = one(opened, "#t0-examples .texts .copied")
+    ActionChains(opened).move_to_element(copied).perform()
+    lit = all_of(opened, "#t0-examples .source .met")
+    assert len(lit) == 1
+    words = copied.text.split()
+    assert words[0] in lit[0].text
+
+
+def shades(driver, css):
+    return driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map(e => getComputedStyle(e).backgroundColor)", css
+    )
+
+
+def test_a_step_shows_what_it_attended_to_and_steps_play(opened):
+    panel = "#t0-coverage .text.system:first-child"
+    whole = shades(opened, f"{panel} .shaded .token")
+    assert len(set(whole)) > 3
+    ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
+    assert one(opened, f"{panel} .caption").text.startswith("Step 1:")
+    step = shades(opened, f"{panel} .shaded .token")
+    assert step != whole
+    ActionChains(opened).move_to_element(one(opened, "#t0-coverage h2")).perform()
+    assert shades(opened, f"{panel} .shaded .token") == whole
+    play = next(b for b in all_of(opened, "#t0-coverage .controls button") if b.text == "Play the steps")
+    play.click()
+    opened.implicitly_wait(3)
+    try:
+        assert one(opened, f"{panel} .output .now")
+    finally:
+        opened.implicitly_wait(0)
+    assert play.text == "Stop"
+    play.click()
+    assert shades(opened, f"{panel} .shaded .token") == whole
+
+
+def test_raw_and_effective_differ_and_an_item_without_steps_says_so(opened):
+    panel = "#t0-coverage .text.system:nth-child(2)"
+    ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
+    used = one(opened, f"{panel} .caption").text
+    next(b for b in all_of(opened, "#t0-coverage .buttons button") if b.text == "What was looked at").click()
+    ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
+    assert one(opened, f"{panel} .caption").text != used
+    all_of(opened, "#t0-coverage .list li")[1].click()
+    assert one(opened, f"{panel} h3 span").text == "sums only"
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_readable_on_wide_and_narrow_screens(driver, file, width, scheme):
+    """No sideways scrolling, and every text has a contrast of 4.5 or more with what is behind it."""
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        fresh(driver, file)
+        assert browser_kit.wide(driver) <= 0
+        for fold in all_of(driver, "details:not([open]) > summary"):
+            fold.click()
+        assert browser_kit.wide(driver) <= 0
+        assert driver.execute_script(browser_kit.POOR) == []
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
