@@ -17,7 +17,7 @@ from dwindle import Coverage
 from dwindle.attention.backends import cpu
 from dwindle.attention.backends.call import Call
 from dwindle.attention.backends.cpu import build, op
-from dwindle.attention.backends.polynomial import terms
+from dwindle.attention.backends.polynomial import even_terms, odd_terms, terms
 
 needs_kernel = pytest.mark.skipif(not cpu.available(), reason="no C++ compiler here")
 BACKENDS = [pytest.param("cpu", marks=needs_kernel), "chunked"]
@@ -242,6 +242,19 @@ def test_the_polynomial_is_exact_to_float32(p):
     exact = torch.expm1(p * torch.log1p(x)) if p else torch.log1p(x)
     fitted = sum(c * x ** (k + 1) for k, c in enumerate(terms(p)))
     assert (fitted / exact - 1).abs().max() < 4e-8
+
+
+@pytest.mark.parametrize(("count", "exact_to"), [(4, 2.5e-7), (11, 1e-12)])
+@pytest.mark.parametrize("p", [0.0, 1e-9, 0.3, 0.65, 1.0])
+def test_the_polynomials_of_tiles_are_exact_to_their_dtype(p, count, exact_to):
+    z = torch.linspace(1e-3, 2 / 3, 5001, dtype=torch.float64)
+    log = 2 * torch.atanh(z / 2)  # of (1 + z / 2) / (1 - z / 2)
+    below = (1 - z / 2) ** p
+    odd = below * torch.expm1(p * log) / p / z if p else log / z
+    even = (below + (1 + z / 2) ** p) / 2
+    for coefficients, exact in ((odd_terms(p, count), odd), (even_terms(p, count), even)):
+        fitted = sum(c * z ** (2 * k) for k, c in enumerate(coefficients))
+        assert (fitted / exact - 1).abs().max() < exact_to
 
 
 def test_no_compiler_says_so_once_and_goes_on(monkeypatch, capsys):

@@ -25,11 +25,7 @@ def attention_rows(
     The arguments are those of ``dwindle.attention``. A row that may attend to nothing is zero, and so is its
     gradient.
     """
-    scores = attention_scores(query, key, mask=mask, bias=bias, scale=scale, softcap=softcap)
-    if mask is None and bias is None:
-        return scores.softmax(-1)
-    nothing = (scores == -math.inf).all(-1, keepdim=True)
-    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+    return attended(_products(query, key, scale), mask=mask, bias=bias, softcap=softcap)
 
 
 def attention_scores(
@@ -42,9 +38,26 @@ def attention_scores(
     softcap: float | None = None,
 ) -> Tensor:
     """What ``attention_rows`` takes the softmax of; minus infinity where a bool mask forbids to look."""
-    key = grouped(key, query.shape[1])
+    return _changed(_products(query, key, scale), mask, bias, softcap)
+
+
+def attended(
+    products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None, dim: int = -1
+) -> Tensor:
+    """What ``attention_rows`` makes of the products of queries and keys; source positions lie along ``dim``."""
+    scores = _changed(products, mask, bias, softcap)
+    if mask is None and bias is None:
+        return scores.softmax(dim)
+    nothing = (scores == -math.inf).all(dim, keepdim=True)
+    return scores.masked_fill(nothing, 0).softmax(dim).masked_fill(nothing, 0)
+
+
+def _products(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    scores = (query * scale) @ key.transpose(-2, -1)
+    return (query * scale) @ grouped(key, query.shape[1]).mT
+
+
+def _changed(scores: Tensor, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
     scores = scores.to(state_dtype(scores))
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap

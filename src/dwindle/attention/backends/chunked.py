@@ -1,5 +1,6 @@
 """Attention in chunks of heads and blocks of target rows, in plain PyTorch: exact, any device, no compiler.
 
+A tile, some rows of some heads, lies as (B, H, S, T): diminish.py says why.
 Nothing of size T x S is kept: the backward pass computes each block again from the coverage before it. Any
 rule and any option. While torch.compile traces, the eager twin is used: the compiler cannot look into this.
 """
@@ -15,9 +16,11 @@ from dwindle.attention.backends import eager
 from dwindle.attention.backends.call import Call
 from dwindle.attention.backends.diminish import Diminish
 from dwindle.attention.coverage import Coverage
+from dwindle.attention.softmax import attended
 
 _ELEMENTS = 2**19  # of a block's scores: what an operation reads and writes should stay in a cache
 _ROWS = 64
+_FREED = 31 * 2**20
 
 Chunk = tuple[slice, slice]  # items, heads
 
@@ -27,6 +30,9 @@ def attention(call: Call) -> tuple[Tensor, Coverage]:
     if torch.compiler.is_compiling():
         return eager.attention(call)
     before = call.coverage or _no_coverage(call)
+    # When glibc frees a large block it learns to keep up to twice as much for the next ones. Else it hands the
+    # memory of every tile back to the system, whose fresh pages cost as much as the arithmetic.
+    torch.empty(_FREED, dtype=torch.uint8)
     context, total, peak = _Chunked.apply(  # type: ignore[no-untyped-call]
         call, call.seed(), call.query, call.key, call.value, call.bias, *before
     )
@@ -54,6 +60,7 @@ class _Chunked(torch.autograd.Function):
         after = total.clone(), peak.clone()
         saved = len(blocks) if any(ctx.needs_input_grad) else 0
         between = [total.new_empty(saved, *total.shape) for _ in range(2)]
+        numbers = _numbers(call)
         for chunk in _chunks(call):
             at = _state_of(call, chunk)
             state = Coverage(after[0][at], after[1][at])
@@ -61,7 +68,7 @@ class _Chunked(torch.autograd.Function):
                 if saved:
                     between[0][i][at], between[1][i][at] = state
                 part = _part(call, chunk, rows, state)
-                context[*chunk, rows], state = _block(part, _generator(seed, call, chunk, i))
+                context[*chunk, rows], state = _block(part, numbers, _generator(seed, call, chunk, i))
             after[0][at], after[1][at] = state
         ctx.save_for_backward(seed, query, key, value, bias, *between)
         ctx.call = replace(call, query=query[:0], key=key[:0], value=value[:0], bias=None)
@@ -77,53 +84,75 @@ class _Chunked(torch.autograd.Function):
         if grad is None:  # only the coverage was used
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
         grads = [None if x is None else torch.zeros_like(x) for x in (query, key, value, bias)]
-        states = [x.new_zeros(x.shape[1:]) if g is None else g.clone() for g, x in zip(later, between, strict=True)]
+        states = [x.new_zeros(x.shape[1:]) for x in between]
+        numbers = _numbers(call)
         for chunk in _chunks(call):
             at = _state_of(call, chunk)
-            flows = [g[at] for g in states]
+            flows = [None if g is None else g[at] for g in later]
             for i, rows in reversed(blocks):
                 part = _part(call, chunk, rows, Coverage(between[0][i][at], between[1][i][at]))
                 generator = _generator(seed, call, chunk, i)
-                flows = _block_backward(part, generator, grad[*chunk, rows], flows, grads, chunk, rows)
-            states[0][at], states[1][at] = flows
+                flows = _block_backward(part, numbers, generator, grad[*chunk, rows], flows, grads, chunk, rows)
+            for state, flow in zip(states, flows, strict=True):
+                if flow is not None:
+                    state[at] = flow
         return None, None, *grads, *states
 
 
-def _block(part: Call, generator: torch.Generator | None) -> tuple[Tensor, Coverage]:
+def _block(part: Call, numbers: list[float] | None, generator: torch.Generator | None) -> tuple[Tensor, Coverage]:
     """A few rows of a few heads: scores, softmax, rule, values."""
-    a = eager.rows(part)
-    numbers = replace(part, rule=replace(part.rule, renormalise=False)).numbers()
+    a = _tile(part)
     if numbers is None or part.coverage is None:
-        weights, after = part.rule(a, part.coverage, protected=part.kept)
+        weights, after = part.rule(a.mT, part.coverage, protected=part.kept)
     else:
         weights, *state = Diminish.apply(a, *part.coverage, numbers)  # type: ignore[no-untyped-call]
-        weights, after = part.rule.finish(a, weights, part.kept), Coverage(*state)
+        weights, after = part.rule.finish(a.mT, weights.mT, part.kept), Coverage(*state)
     if generator is not None:
         kept = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
         weights = weights * kept / (1 - part.dropout)
-    return weights.to(part.value.dtype) @ part.value, after
+    weights = weights.to(part.value.dtype)
+    if weights.shape[-2] == 1:
+        return weights @ part.value, after
+    return (part.value.mT @ weights.mT).mT, after  # so that the gradient of the weights lies as they do
+
+
+def _numbers(call: Call) -> list[float] | None:
+    """``Call.numbers``, if tiles can do the rule; they leave ``renormalise`` to ``Rule.finish``."""
+    return replace(call, rule=replace(call.rule, renormalise=False)).numbers()
+
+
+def _tile(part: Call) -> Tensor:
+    """The plain attention of a block as (B, H, S, T)."""
+    scores = part.key @ (part.query * part.scale).mT
+    softcap = part.softcap or None
+    if scores.shape[-1] == 1:  # a column of one row lies like the row, and softmax is quicker along that
+        return attended(scores.mT, mask=part.mask, bias=part.bias, softcap=softcap).mT
+    mask, bias = (None if x is None else x.mT for x in (part.mask, part.bias))
+    return attended(scores, mask=mask, bias=bias, softcap=softcap, dim=-2)
 
 
 def _block_backward(
     part: Call,
+    numbers: list[float] | None,
     generator: torch.Generator | None,
     grad: Tensor,
-    flows: list[Tensor],
+    flows: list[Tensor | None],
     grads: list[Any],
     chunk: Chunk,
     rows: slice,
-) -> list[Tensor]:
-    """Adds the gradients of one block to ``grads``; returns those of the coverage before it."""
+) -> list[Tensor | None]:
+    """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None: zero)."""
     query_heads = grads[0].shape[1]
     tensors = (part.query, part.key, part.value, part.bias, *(part.coverage or ()))
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
     query, key, value, bias, total, peak = leaves
     with torch.enable_grad():
         again = replace(part, query=query, key=key, value=value, bias=bias, coverage=Coverage(total, peak))
-        context, after = _block(again, generator)
-    found: Iterator[Any] = iter(
-        torch.autograd.grad([context, *after], [x for x in leaves if x is not None], [grad, *flows], allow_unused=True)
-    )
+        context, after = _block(again, numbers, generator)
+    results = [(x, g) for x, g in zip((context, *after), (grad, *flows), strict=True) if g is not None]
+    wanted = [x for x in leaves if x is not None]
+    outputs, inflows = zip(*results, strict=True)
+    found: Iterator[Any] = iter(torch.autograd.grad(outputs, wanted, inflows, allow_unused=True))
     dq, dk, dv, dbias, *before = [None if x is None else next(found) for x in leaves]
     items, heads = chunk
     grads[0][items, heads, rows] = dq
@@ -134,15 +163,17 @@ def _block_backward(
             whole[items].index_add_(1, _key_heads(heads, query_heads, whole), g)
     if grads[3] is not None:
         _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
-    return [torch.zeros_like(f) if g is None else g for f, g in zip(flows, before, strict=True)]
+    return before
 
 
 def _part(call: Call, chunk: Chunk, rows: slice, coverage: Coverage) -> Call:
     """The call that is one block of ``call``."""
     items, heads = chunk
-    kv = _key_heads(heads, call.query.shape[1], call.key)
-    alone = call.query.shape[1] == call.key.shape[1]
-    key, value = (x[items, heads] if alone else x[items].index_select(1, kv) for x in (call.key, call.value))
+    if call.query.shape[1] == call.key.shape[1]:
+        key, value = call.key[items, heads], call.value[items, heads]
+    else:
+        shared = _key_heads(heads, call.query.shape[1], call.key)
+        key, value = (x[items].index_select(1, shared) for x in (call.key, call.value))
     return replace(
         call,
         query=call.query[items, heads, rows],

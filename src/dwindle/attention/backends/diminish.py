@@ -1,8 +1,11 @@
-"""A block of rows of attention through a rule of Box-Cox functions, with the gradient written out.
+"""A tile of attention through a rule of Box-Cox functions, with the gradient written out.
 
-The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h): coverage runs along the rows, and
-the gradient of every row is that of its own weight plus what later weights lost by its coverage. Knows
-neither queries nor keys.
+The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h). Tiles lie with the target rows last,
+(..., S, T): PyTorch's running sums and maxima are quick along memory only. Knows neither queries nor keys.
+
+With c the coverage before a row of attention a, m = 1 + c + a / 2 and z = a / m, a weight is the gain
+g(c + a) - g(c) = s m^p z Q(z^2) with a short polynomial Q (polynomial.py); the slopes need one more for the middle
+of the powers at both ends. Nothing is a difference of two values of g or g'.
 """
 
 from typing import Any
@@ -10,112 +13,118 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dwindle.attention.backends.polynomial import terms
+from dwindle.attention.backends.polynomial import even_terms, odd_terms
 
 
 class Diminish(torch.autograd.Function):
-    """Attention (..., T, S), coverage before (..., S) twice, ``Call.numbers``: weights and coverage after."""
+    """Attention (..., S, T), coverage before (..., S) twice, ``Call.numbers``: weights and coverage after."""
 
     @staticmethod
     def forward(
         ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: list[float]
     ) -> tuple[Tensor, Tensor, Tensor]:
         mode, s1, p1, s2, p2, _ = numbers
-        covered = _running(torch.add, total, a)
-        peaks = _running(torch.maximum, peak, a) if mode == 2 else None
-        top = torch.maximum(peak, a.amax(-2)) if peaks is None else peaks[..., -1, :].clone()
-        weights, saved = a, []
+        m = a.cumsum(-1)
+        after = total + m[..., -1]
+        peaks = setters = None
+        saved: list[Tensor] = []
+        weights = a
         if mode:
-            u = covered[..., :-1, :] + 1
-            x = a / u
-            saved = [x, *_gain(x, u, s1, p1)]
-            weights = saved[1]
-            if peaks is not None:
-                saved += _gain(x, u, s2, p2)
-                weights = torch.lerp(saved[3], saved[1], peaks[..., :-1, :])
+            m.sub_(a, alpha=0.5).add_(1 + total.unsqueeze(-1))
+            z = a / m
+            y = z * z
+            rate, raised = _rate(m, y, s1, p1)
+            saved = [m, z, y, rate, raised]
+        if mode == 2:
+            peaks, setters = (peak.unsqueeze(-1), None) if a.shape[-1] == 1 else _peaks(a, peak)
+            rate2, raised2 = _rate(m, y, s2, p2)
+            saved += [rate2, raised2]
+            weights = torch.lerp(rate2, rate, peaks[..., : a.shape[-1]]).mul_(z)
+        elif mode == 1:
+            weights = rate * z
+        top = torch.maximum(peak, a.amax(-1)) if peaks is None or setters is None else peaks[..., -1].clone()
         ctx.numbers = numbers
-        ctx.save_for_backward(a, covered, peaks, peak, *saved)
+        ctx.save_for_backward(a, peak, peaks, setters, *saved)
         ctx.set_materialize_grads(False)
-        return weights.clone() if mode < 2 else weights, covered[..., -1, :].clone(), top
+        return weights if mode else a.clone(), after, top
 
     @staticmethod
     def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
-        a, covered, peaks, peak, *saved = ctx.saved_tensors
+        a, peak, peaks, setters, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
-        da = d = torch.zeros_like(a) if d is None else d
-        flow = lost = None
+        d = torch.zeros_like(a) if d is None else d
+        da, flow = d, None
         if mode:
-            x, gain, raised, *second = saved
-            after = covered[..., 1:, :] + 1
-            slope, change = _slopes(x, gain, raised, after, s1, p1)
+            m, z, y, rate, raised = saved[:5]
+            t = torch.addcmul(m, a, z, value=-0.25)
+            mean, change = _slopes(t, y, rate, raised, s1, p1)
             if mode == 2:
-                gate = peaks[..., :-1, :]
-                gain2, raised2 = second
-                slope2, change2 = _slopes(x, gain2, raised2, after, s2, p2)
-                flow = None if detach_gate else (gain - gain2).mul_(d)
-                slope, change = torch.lerp(slope2, slope, gate), torch.lerp(change2, change, gate)
-            lost = change.mul_(d)
-            da = slope.mul_(d).add_(_later(lost))
-        if dtotal is not None:
-            da = da + dtotal.unsqueeze(-2)
-        if lost is not None:
-            dtotal = lost.sum(-2) if dtotal is None else lost.sum(-2) + dtotal
+                rate2, raised2 = saved[5:]
+                mean2, change2 = _slopes(t, y, rate2, raised2, s2, p2)
+                gate = peaks[..., : a.shape[-1]]
+                mean, change = torch.lerp(mean2, mean, gate), torch.lerp(change2, change, gate)
+                flow = None if detach_gate else (rate - rate2).mul_(z).mul_(d)
+            da, lost = mean.mul_(d), change.mul_(z).mul_(d)
+            # A row adds to the coverage before each later row, and to half of the way through its own.
+            before = lost.cumsum(-1)
+            dtotal = before[..., -1] + (0 if dtotal is None else dtotal)
+            da.add_(lost, alpha=0.5).sub_(before).add_(dtotal.unsqueeze(-1))
+        elif dtotal is not None:
+            da = d + dtotal.unsqueeze(-1)
         if flow is not None or dpeak is not None:
-            peaks = _running(torch.maximum, peak, a) if peaks is None else peaks
-            da, dpeak = _through_peak(a >= peaks[..., :-1, :], peak, da, flow, dpeak)
+            setters = _peaks(a, peak)[1] if setters is None else setters
+            by_setter = _by_setter(setters, flow, dpeak)
+            da, dpeak = da + by_setter[..., 1:], by_setter[..., 0]
         return da, dtotal, dpeak, None
 
 
-def _running(add: Any, start: Tensor, a: Tensor) -> Tensor:
-    """(..., T + 1, S): the start, then what each row makes of it. By rows: cumsum and cummax are slower."""
-    rows = a.new_empty(*a.shape[:-2], a.shape[-2] + 1, a.shape[-1])
-    rows[..., 0, :] = start
-    for t in range(a.shape[-2]):
-        add(rows[..., t, :], a[..., t, :], out=rows[..., t + 1, :])
-    return rows
-
-
-def _later(x: Tensor) -> Tensor:
-    """The sum over later rows, as a product with a triangle of ones: faster than a sum along T."""
-    t = x.shape[-2]
-    return torch.ones(t, t, dtype=x.dtype, device=x.device).triu_(1) @ x
-
-
-def _gain(x: Tensor, u: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
-    """g(c + a) - g(c), and (1 + c)^p, from u = 1 + c and x = a / u."""
-    if x.dtype == torch.float32:  # faster than log1p and expm1, and as exact
-        *lower, highest = terms(p)
-        e = torch.full_like(x, highest)
-        for term in reversed(lower):
-            e.mul_(x).add_(term)
-        e.mul_(x)
-    else:
-        e = torch.log1p(x) if p == 0 else torch.expm1(p * torch.log1p(x))
+def _rate(m: Tensor, y: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
+    """(g(c + a) - g(c)) / z, and m^p."""
+    rate = _polynomial(odd_terms(p, _terms(y)), y, s)
     if p == 0:
-        return e.mul_(s), u
-    raised = torch.sqrt(u) if p == 0.5 else torch.log(u).mul_(p).exp_()
-    return e.mul_(raised).mul_(s / p), raised
+        return rate, m
+    raised = torch.sqrt(m) if p == 0.5 else torch.log(m).mul_(p).exp_()
+    return rate.mul_(raised), raised
 
 
-def _slopes(x: Tensor, gain: Tensor, raised: Tensor, after: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
-    """g'(c + a), and g'(c + a) - g'(c) without that difference (cpu/rule.h); ``after`` is 1 + c + a."""
+def _slopes(t: Tensor, y: Tensor, rate: Tensor, raised: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
+    """(g'(c) + g'(c + a)) / 2 and (g'(c + a) - g'(c)) / z, from t = (1 + c) (1 + c + a) / m."""
     if p == 0:
-        slope = s / after
-        return slope, (slope * x).neg_()
-    slope = (raised * s).add_(gain, alpha=p).div_(after)
-    return slope, (x * raised).mul_(-s).add_(gain, alpha=p).div_(after)
+        return s / t, -s / t
+    middle = _polynomial(even_terms(p, _terms(y)), y, s / p).mul_(raised)  # of s / p (1 + x)^p
+    shared = p / t
+    return torch.addcmul(middle, rate, y, value=-0.25).mul_(shared), (rate - middle).mul_(shared)
 
 
-def _through_peak(
-    records: Tensor, peak: Tensor, da: Tensor, flow: Tensor | None, dpeak: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The gradient of the gate goes to the row that set the peak (``records``), the latest of equals."""
-    opened = torch.zeros_like(peak) if dpeak is None else dpeak.clone()
-    da = da.clone()
-    for t in reversed(range(da.shape[-2])):
-        handed = opened * records[..., t, :]
-        da[..., t, :] += handed
-        opened -= handed
-        if flow is not None:
-            opened += flow[..., t, :]
-    return da, opened
+def _polynomial(terms: tuple[float, ...], y: Tensor, scale: float) -> Tensor:
+    """By Horner's rule, divided by the highest term until the end: one pass over the tile less than terms."""
+    lowest, *middle, highest = (scale * term for term in terms)
+    highest = highest or 1e-30  # p = 1 has no higher terms
+    *constants, start = (term / highest for term in middle)
+    last, *steps = y.new_tensor([lowest, *constants]).unbind()
+    value = y + start
+    for constant in reversed(steps):
+        torch.addcmul(constant, value, y, out=value)
+    return torch.addcmul(last, value, y, value=highest, out=value)
+
+
+def _terms(y: Tensor) -> int:
+    """So many are exact to the dtype."""
+    return 4 if y.dtype == torch.float32 else 11
+
+
+def _peaks(a: Tensor, peak: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., S, T + 1) twice: the peak before each row and after the last; who set it (0: earlier, t + 1: row t)."""
+    peaks, setters = torch.cat([peak.unsqueeze(-1), a], -1).cummax(-1)
+    return peaks, setters
+
+
+def _by_setter(setters: Tensor, flow: Tensor | None, dpeak: Tensor | None) -> Tensor:
+    """The gradient of each peak, ``flow`` before a row and ``dpeak`` after the last, summed where it was set."""
+    some: Any = dpeak if flow is None else flow
+    grads = torch.zeros(setters.shape, dtype=some.dtype, device=some.device)
+    if flow is not None:
+        grads.scatter_add_(-1, setters[..., :-1], flow)
+    if dpeak is not None:
+        grads.scatter_add_(-1, setters[..., -1:], dpeak.unsqueeze(-1))
+    return grads
