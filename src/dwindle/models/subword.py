@@ -30,6 +30,8 @@ TEMPLATES = {"transformer": "$A </s>", "bart": "<s> $A </s>", "bertsum": "<cls> 
 """Where each kind of model wants them in a source; but for BertSum, in a target too."""
 PRESUMM = {"bos_token": "[unused0]", "eos_token": "[unused1]", "separator": "[unused2]"}
 """What PreSumm writes targets with: tokens that BERT's vocabulary has and its pre-training did not use."""
+_AS_TEXT: dict[str, Any] = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+"""A text that has ``</s>`` written in it must not end there."""
 
 
 @dataclass
@@ -88,7 +90,7 @@ class SubwordCodec:
     def _lines(self, **text: str) -> list[list[int]]:
         """The ids of each sentence of the ``text`` or ``text_target``."""
         lines = {k: [line for line in v.split("\n") if line.strip()] or [""] for k, v in text.items()}
-        found: list[list[int]] = self.tokenizer(**lines, add_special_tokens=False, verbose=False)["input_ids"]
+        found: list[list[int]] = self.tokenizer(**lines, **_AS_TEXT)["input_ids"]
         return found
 
     def _source(self, lines: list[list[int]]) -> tuple[list[int], list[int]]:
@@ -155,7 +157,7 @@ def published(name: str, sentences: bool) -> tuple[PreTrainedTokenizerBase, str]
     """The tokenizer of a published model, and the token that parts sentences in it."""
     tokenizer = AutoTokenizer.from_pretrained(name)
     known = tokenizer.get_vocab()
-    if sentences and PRESUMM.values() <= known.keys():
+    if sentences and known.keys() >= set(PRESUMM.values()):
         tokenizer.add_special_tokens({k: v for k, v in PRESUMM.items() if k != "separator"})
         return tokenizer, PRESUMM["separator"]
     if NEWLINE in known:
