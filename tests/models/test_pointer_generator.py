@@ -122,6 +122,13 @@ def test_the_identity_is_plain_attention(settings):
     assert (model(**sources(), decoder_input_ids=read()).logits.exp() - plain.exp()).abs().max() > 0.01
 
 
+def test_temporal_attention_can_be_put_on_for_decoding_only():
+    model = tiny()
+    model.config.temporal = True
+    expected = tiny(temporal=True)(**sources(), decoder_input_ids=read()).logits
+    assert torch.equal(model(**sources(), decoder_input_ids=read()).logits, expected)
+
+
 def test_nothing_of_a_source_is_special_so_nothing_is_protected():
     model = tiny(rule="dim:log+protect(special)")
     protected = model(**sources(), decoder_input_ids=read()).logits

@@ -89,7 +89,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         if labels is not None:
             read = self._shifted(labels) if decoder_input_ids is None else decoder_input_ids
             rows, _ = self._rows(read, encoded, mask, past_key_values)
-            output = Seq2SeqLMOutput(loss=self._loss(rows, labels, extended_ids, mask))
+            output = Seq2SeqLMOutput(loss=self._loss(rows, labels, extended_ids))
         elif decoder_input_ids is None:
             raise ValueError("there is nothing to read or to learn: pass decoder_input_ids or labels")
         else:
@@ -107,8 +107,10 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
 
         N may be a multiple of B: several sequences for each source, in its order. Rows after the end are zero.
         """
+        sequences = sequences.to(self.device)
         times = sequences.shape[0] // batch["input_ids"].shape[0]
-        ids, mask = (batch[name].repeat_interleave(times, dim=0) for name in ("input_ids", "attention_mask"))
+        given = (batch[name].to(self.device) for name in ("input_ids", "attention_mask"))
+        ids, mask = (x.repeat_interleave(times, dim=0) for x in given)
         rows, _ = self._rows(sequences[:, :-1], self.encoder(ids, mask), mask.bool(), None)
         ends = sequences[:, 1:] == self.config.eos_token_id
         written = (ends.cumsum(1) - ends.long() < 1).unsqueeze(-1)  # the row that led to the end itself still counts
@@ -165,7 +167,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         copied = (1 - chance) * self._log_copy(rows).exp()
         return written.scatter_add(-1, extended_ids.unsqueeze(1).expand_as(copied), copied)
 
-    def _loss(self, rows: Rows, labels: Tensor, extended_ids: Tensor, mask: Tensor) -> Tensor:
+    def _loss(self, rows: Rows, labels: Tensor, extended_ids: Tensor) -> Tensor:
         """The mean over examples of the mean over their words, as See has it, of -log P and of the coverage loss."""
         if labels.shape != rows.hidden.shape[:2]:
             raise ValueError(
@@ -173,7 +175,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
             )
         real = labels != IGNORED
         losses = torch.zeros_like(rows.log_attention[..., 0])
-        losses[real] = -self._log_likelihood(rows, labels, real, extended_ids.masked_fill(~mask, IGNORED))
+        losses[real] = -self._log_likelihood(rows, labels, real, extended_ids)
         if self.config.coverage:
             losses = losses + self.config.coverage_loss * coverage_losses(rows.log_attention.exp()) * real
         return (losses.sum(1) / real.sum(1).clamp(min=1)).mean()
