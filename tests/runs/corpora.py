@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import numpy as np
+
 from dwindle.data.load import DataSettings, Size, load
 from dwindle.data.settings import SPLITS
 
@@ -10,11 +12,15 @@ SIZE = Size(8, 2, 2)
 
 
 def make(corpus: str, folder: Path) -> str | None:
-    """Write a corpus; its path, or None for a world, which has none."""
+    """Write a corpus; its path, or None for a world that has none."""
     if corpus == "cnndm":
         return _cnndm(folder / corpus)
     if corpus == "nyt50":
         return _nyt50(folder / corpus)
+    if corpus == "image-paragraphs":
+        return _image_paragraphs(folder / corpus)
+    if corpus == "scenes":
+        return str(folder / corpus)  # where its features are kept
     translated = {"wmt14-en-de": "de", "wmt14-en-fr": "fr", "lines": "de"}
     return _lines(folder / corpus, translated[corpus]) if corpus in translated else None
 
@@ -49,4 +55,18 @@ def _lines(folder: Path, language: str) -> str:
         examples = load(DataSettings("phrasebook", size=SIZE), split)
         (folder / f"{split}.en").write_text("".join(f"{e.source}\n" for e in examples))
         (folder / f"{split}.{language}").write_text("".join(f"{e.references[0]}\n" for e in examples))
+    return str(folder)
+
+
+def _image_paragraphs(folder: Path) -> str:
+    (folder / "features").mkdir(parents=True)
+    paragraphs = []
+    for split, file in zip(SPLITS, ("train", "val", "test"), strict=True):
+        examples = load(DataSettings("scenes", str(folder / "scenes"), SIZE), split)
+        ids = [len(paragraphs) + i for i in range(len(examples))]
+        (folder / f"{file}_split.json").write_text(json.dumps(ids))
+        for id, e in zip(ids, examples, strict=True):
+            np.savez_compressed(folder / "features" / f"{id}.npz", feat=np.asarray(e.input))
+            paragraphs.append({"image_id": id, "url": f"http://localhost/{id}.jpg", "paragraph": e.target})
+    (folder / "paragraphs_v1.json").write_text(json.dumps(paragraphs))
     return str(folder)

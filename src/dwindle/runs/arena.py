@@ -144,7 +144,9 @@ def _check_equal(arms: dict[str, Recipe], base: str) -> None:
     """Refuse arms whose surroundings differ from those of the base."""
     for arm, wanted in arms.items():
         differing = recipe.differences(arms[base], wanted)
-        apart = [f"{key} ({a!r}, {b!r})" for key, (a, b) in differing.items() if key not in METHOD]
+        # A method may be in the start already: its arm was then trained with it from the same checkpoint.
+        others = {key: pair for key, pair in differing.items() if key.replace("start.", "") not in METHOD}
+        apart = [f"{key} ({a!r}, {b!r})" for key, (a, b) in others.items()]
         if apart:
             raise ValueError(
                 f"{base} and {arm} differ in more than the method: {', '.join(apart)}; "

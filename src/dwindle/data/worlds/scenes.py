@@ -35,11 +35,11 @@ Box = list[int]
 class Scenes:
     """Knobs of the world: how crowded its pictures are, and what looks at them."""
 
-    things: int = 5
+    things: int = 4
     """The most things in a picture; the fewest is half of it."""
     specks: int = 3
     """Things too small to be described."""
-    clutter: int = 5
+    clutter: int = 4
     """Grey shapes."""
     boxes: int = 3
     """The most regions that show one thing; the fewest is one."""
