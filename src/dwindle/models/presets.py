@@ -50,7 +50,8 @@ SIZES: dict[str, dict[str, Shape]] = {
     "top-down": {
         "tiny": {"hidden_size": 32, "embedding_size": 32, "attention_size": 32, "dropout": 0.1},
         "small": {"hidden_size": 64, "embedding_size": 64, "attention_size": 64, "dropout": 0.1},
-        "base": {"hidden_size": 512, "embedding_size": 512, "attention_size": 512, "dropout": 0.5},  # Melas-Kyriazi 2018
+        # Melas-Kyriazi et al. 2018
+        "base": {"hidden_size": 512, "embedding_size": 512, "attention_size": 512, "dropout": 0.5},
     },
 }
 BERT = {"tiny": _layers(64, 128, 4, 2, 0.1), "base": _layers(768, 3072, 12, 12, 0.1)}
