@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SUMMARY = "decoding.json"
+_READ = 8  # texts: two vocabularies differ in the first of them
 
 Progress = Callable[[int], None]
 """Told how many items were just finished."""
@@ -114,6 +114,7 @@ def _decoded(
     layers: int | None,
 ) -> list[Decoded]:
     """One batch. A text without a character is not shown to the model: its output is empty."""
+    from dwindle.generation.search import real_positions
     from dwindle.models.attended import attended
 
     empty = [i for i in indices if examples[i].image is None and not examples[i].source.strip()]
@@ -132,18 +133,11 @@ def _decoded(
     with counted(model, layers):
         seen = attended(model, batch, sequences)
     texts = codec.decode(sequences.cpu(), batch)
-    real = _real(batch, seen.coverage)
+    real = real_positions(batch.get("attention_mask"), seen.coverage[0])
     for n, i in enumerate(read):
         raw, effective = (x[:, n, real[n]].numpy() for x in (seen.coverage, seen.effective))
         items.append(Decoded(i, texts[n], cut[n], raw, effective))
     return items
-
-
-def _real(batch: dict[str, Any], covered: torch.Tensor) -> torch.Tensor:
-    """Bool (N, S): the source positions that are no padding. Encoders of sound and images change how many there are."""
-    mask = batch.get("attention_mask")
-    shape = covered.shape[1:]
-    return mask.bool().cpu() if mask is not None and mask.shape == shape else torch.ones(shape, dtype=torch.bool)
 
 
 def _survey(
@@ -158,12 +152,11 @@ def _survey(
         raise ValueError("there is nothing to decode: the corpus has no examples")
     print_ = hashlib.blake2b(digest_size=12)
     deciding = {k: v for k, v in asdict(settings).items() if k != "batch_size"}
-    config = {k: v for k, v in model.config.to_dict().items() if not k.startswith("_")}
-    print_.update(json.dumps([deciding, layers, config, type(codec).__name__], sort_keys=True, default=str).encode())
+    told = [deciding, layers, _lasting(model.config.to_dict()), *_readings(codec, examples)]
+    print_.update(json.dumps(told, sort_keys=True, default=str).encode())
     for name, weight in model.state_dict().items():
         print_.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
         print_.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    _update_from_codec(print_, codec)
     lengths, ids = [], set()
     for example in examples:
         told = [example.id, example.source, example.references, example.gold, repr(example.image)]
@@ -175,12 +168,21 @@ def _survey(
     return print_.hexdigest(), sorted(range(len(examples)), key=lambda i: (-lengths[i], i))
 
 
-def _update_from_codec(print_: Any, codec: Codec) -> None:
-    """What a codec saves is what it knows."""
-    with tempfile.TemporaryDirectory() as folder:
-        codec.save_pretrained(Path(folder))
-        for path in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
-            print_.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+def _lasting(config: dict[str, Any]) -> dict[str, Any]:
+    """What is the same before a model is saved and after it is loaded."""
+    passing = ("dtype", "transformers_version")
+    kept = {k: v for k, v in config.items() if not str(k).startswith("_") and k not in passing}
+    return {k: _lasting(v) if isinstance(v, dict) else v for k, v in kept.items()}
+
+
+def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
+    """How a codec reads: its settings, and the first texts as it encodes them. (Its files change when it is loaded.)"""
+    counted = codec.truncated
+    texts = [e.source for e in examples[:_READ] if e.image is None and e.source.strip()]
+    rows = [codec.encode(text) for text in texts]
+    codec.truncated = counted
+    plain = {k: v for k, v in vars(codec).items() if isinstance(v, str | int | float) and k != "truncated"}
+    return [type(codec).__name__, plain, rows]
 
 
 def _finished(folder: Path, fingerprint: str) -> Summary | None:

@@ -54,8 +54,7 @@ class _Scored:
         """Called after each forward pass: now the cache knows the coverage."""
         if self.settings.coverage_penalty != "none":
             coverage = mean_coverage(self.model, outputs.past_key_values)
-            real = torch.ones_like(coverage) if self.mask is None else self.mask
-            self.penalty = penalty(self.settings, coverage, real.bool())
+            self.penalty = penalty(self.settings, coverage, real_positions(self.mask, coverage))
         return self.model._update_model_kwargs_for_generation(outputs, model_kwargs, **given)
 
     def _get_top_k_continuations(
@@ -120,3 +119,8 @@ def mean_coverage(model: "PreTrainedModel", cache: Any) -> Tensor:
     else:
         layers = [covered(cache, one.module.layer_idx, 0).coverage for one in model._dwindle.attached]
     return torch.stack([layer.total.mean(1) for layer in layers]).mean(0)
+
+
+def real_positions(mask: Tensor | None, coverage: Tensor) -> Tensor:
+    """Bool (N, S): the source positions that are no padding. Encoders of sound and images change how many there are."""
+    return mask.bool() if mask is not None and mask.shape == coverage.shape else torch.ones_like(coverage).bool()

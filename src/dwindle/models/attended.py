@@ -15,5 +15,6 @@ def attended(model: PreTrainedModel, batch: dict[str, Any], sequences: Tensor) -
     A library model with a rule gives the layers that have it, averaged over heads; one without gives all.
     ``batch`` is what ``generate`` was given. Rows after the end of a sequence are zero.
     """
-    record: Record = model.attended(batch, sequences) if is_own(model) else replay(model, batch, sequences)
+    here = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items()}
+    record: Record = model.attended(here, sequences) if is_own(model) else replay(model, here, sequences)
     return record
