@@ -110,25 +110,25 @@ def _temporal(model: "PreTrainedModel", layers: int | None) -> Iterator[None]:
     """For the time of the block, temporal attention on the layers that a rule would have."""
     from dwindle.models.build import is_own, rule_layers
 
-    decoder: Any = model.get_decoder() if is_own(model) else None
-    handle = getattr(model, "_dwindle", None)
-    if handle is not None and not isinstance(handle.rule, Temporal):
-        raise ValueError(
-            f"this model has the rule {handle.rule}, and temporal attention takes its place: decode without"
-        )
-    if decoder is None and handle is None:
-        with attach(model, Temporal(), rule_layers(model, layers)):
-            yield
-    elif decoder is None:
-        yield
-    elif not hasattr(decoder, "temporal"):
-        raise ValueError(f"{type(model).__name__} has no temporal attention: decode with temporal=false")
-    else:
-        before, decoder.temporal = decoder.temporal, True
+    if is_own(model):
+        if not hasattr(model.config, "temporal"):
+            raise ValueError(f"{type(model).__name__} has no temporal attention: decode with temporal=false")
+        before, model.config.temporal = model.config.temporal, True
         try:
             yield
         finally:
-            decoder.temporal = before
+            model.config.temporal = before
+        return
+    handle = getattr(model, "_dwindle", None)
+    if handle is None:
+        with attach(model, Temporal(), rule_layers(model, layers)):
+            yield
+    elif isinstance(handle.rule, Temporal):
+        yield
+    else:
+        raise ValueError(
+            f"this model has the rule {handle.rule}, and temporal attention takes its place: decode without"
+        )
 
 
 @contextmanager
