@@ -124,7 +124,7 @@ def test_the_identity_is_plain_attention(settings):
 
 def test_temporal_attention_can_be_put_on_for_decoding_only():
     model = tiny()
-    model.config.temporal = True
+    model.decoder.temporal = True
     expected = tiny(temporal=True)(**sources(), decoder_input_ids=read()).logits
     assert torch.equal(model(**sources(), decoder_input_ids=read()).logits, expected)
 
@@ -278,5 +278,7 @@ def test_bad_input_is_refused_in_a_sentence():
         PointerGeneratorConfig(copy="mixed")
     with pytest.raises(ValueError, match="0 or more"):
         PointerGeneratorConfig(coverage_loss=-1.0)
+    with pytest.raises(ValueError, match="temporal=True"):
+        model.set_rule("temporal")
     with pytest.raises(ValueError, match="did you mean"):
         model.set_rule("dimm:log")

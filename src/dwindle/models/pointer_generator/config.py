@@ -5,6 +5,8 @@ from typing import Any, Literal, get_args
 from transformers import PreTrainedConfig
 
 from dwindle.attention.notation import rule as parse
+from dwindle.attention.rules import Rule
+from dwindle.attention.temporal import Temporal
 from dwindle.models.vocabulary import END, PAD, START, UNK
 
 Copy = Literal["plain", "renormalised"]
@@ -50,4 +52,12 @@ class PointerGeneratorConfig(PreTrainedConfig):
             raise ValueError(f"copy is {self.copy!r}: choose one of {', '.join(map(repr, get_args(Copy)))}")
         if self.coverage_loss < 0:
             raise ValueError(f"coverage_loss is {self.coverage_loss}: give a weight of 0 or more")
-        self.rule = str(parse(self.rule))
+        self.rule = str(usable(self.rule))
+
+
+def usable(rule: Rule | str) -> Rule:
+    """The rule, if it is one that diminishes rows of attention."""
+    named = parse(rule)
+    if isinstance(named, Temporal):
+        raise ValueError("a pointer-generator has temporal attention as a setting of its own: pass temporal=True")
+    return named

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dwindle.attention.coverage import state_dtype
-from dwindle.attention.notation import rule as parse
-from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.encoder import Encoded
 from dwindle.models.pointer_generator.state import State
 
@@ -43,8 +42,8 @@ class Decoder(nn.Module):
     def __init__(self, config: PointerGeneratorConfig) -> None:
         super().__init__()
         hidden, words, width = config.hidden_size, config.embedding_size, 2 * config.hidden_size
-        self.config = config
-        self.rule = parse(config.rule)
+        self.temporal = config.temporal
+        self.rule = usable(config.rule)
         self.feed = nn.Linear(words + width, words)
         self.gates = nn.Linear(words + hidden, 4 * hidden)  # input, forget, candidate, output
         self.query = nn.Linear(2 * hidden, width)  # W_s [c; h] + b
@@ -96,7 +95,7 @@ class Decoder(nn.Module):
 
     def _over_time(self, energy: Tensor, state: State) -> tuple[Tensor | None, Tensor]:
         """Temporal attention: exp(e_t) over the sum of exp(e) of all steps before, in logarithms."""
-        if not self.config.temporal:
+        if not self.temporal:
             return None, energy
         if state.energy is None:
             return energy, energy

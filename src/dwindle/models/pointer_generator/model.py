@@ -18,10 +18,9 @@ from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from dwindle.attach.record import Record
-from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
 from dwindle.models.codec import IGNORED
-from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.decoder import Decoder, Rows
 from dwindle.models.pointer_generator.encoder import Encoded, Encoder
 from dwindle.models.pointer_generator.state import State
@@ -49,7 +48,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
 
     def set_rule(self, rule: Rule | str) -> None:
         """Diminish the weights of the context vector by this rule from now on."""
-        self.decoder.rule = parse(rule)
+        self.decoder.rule = usable(rule)
         self.config.rule = str(self.decoder.rule)
 
     def forward(
