@@ -60,6 +60,31 @@ def test_it_learns_with_every_kind_of_model(tmp_path):
         assert lesson.loss(model.eval(), dict(batch)).item() < 0.8 * before
 
 
+def test_another_order_every_epoch_and_every_seed(tmp_path, monkeypatch):
+    def read(seed: int) -> list[str]:
+        seen, original = [], Fit.row
+        monkeypatch.setattr(Fit, "row", lambda self, e: seen.append(e.id) or original(self, e))
+        model, codec = made("pointer-generator")
+        settings = replace(SETTINGS["pointer-generator"], steps=None, epochs=2)
+        train(model, codec, EXAMPLES, [], settings, tmp_path / f"{len(list(tmp_path.iterdir()))}", seed)
+        monkeypatch.undo()
+        return seen
+
+    first, again, other = read(1), read(1), read(2)
+    assert len(first) == 48
+    assert first[:24] != first[24:]
+    assert first == again != other
+
+
+def test_cut_examples_are_counted_once(tmp_path):
+    model, codec = made("pointer-generator", source_length=12)
+    long = sum(len(e.source.split()) > 12 for e in EXAMPLES[:24])
+    assert 0 < long < 24
+    settings = replace(SETTINGS["pointer-generator"], steps=None, epochs=2)
+    train(model, codec, EXAMPLES[:24], DEV, settings, tmp_path, seed=1)
+    assert codec.truncated == long
+
+
 def test_bf16(tmp_path):
     weights = taught("transformer", tmp_path, steps=2, bf16=True)
     assert all(x.dtype == torch.float32 and x.isfinite().all() for x in weights.values() if x.is_floating_point())

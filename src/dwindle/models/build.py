@@ -218,6 +218,8 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
     else:
         with bars_on_terminals():
             model, codec = _published(settings, start, kind)
+    if kind == "encoder-decoder" and {model.config.encoder.model_type, model.config.decoder.model_type} != {"bert"}:
+        raise ValueError(f"{start} is a pair of models, but not of two BERTs, as BertSum is: name another start")
     if isinstance(codec, SubwordCodec):
         presets.lengthen(model, max(settings.source_length, settings.target_length))
     if isinstance(codec, SubwordCodec | WordCodec):

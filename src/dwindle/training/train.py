@@ -31,8 +31,8 @@ def train(
     """Train ``model`` in place. Checkpoints go to ``folder/checkpoints``, from where the same call goes on after it was
     stopped; curves for TensorBoard go to ``folder/logs``.
 
-    ``seed`` draws dropout and the order of the examples. Started by ``torchrun`` or ``accelerate launch``, processes
-    share each batch.
+    ``seed`` draws dropout and the order of the examples. Afterwards ``codec.truncated`` says how many sources were too
+    long. Started by ``torchrun`` or ``accelerate launch``, processes share each batch.
     """
     _check(model, settings)
     train = _filled(train, "training")
@@ -53,6 +53,7 @@ def train(
         print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
         raise
     model.eval()
+    codec.truncated = len(fit.cut)  # each once, however often it was read
 
 
 def _trainer(settings: TrainingSettings) -> type[Fit]:

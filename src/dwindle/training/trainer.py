@@ -32,6 +32,7 @@ from dwindle.data.example import Example
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.build import is_own
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
+from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.training.checkpoints import WRITING, clear, keep, last_step
 from dwindle.training.optimise import optimiser, schedule
 from dwindle.training.order import Order
@@ -39,7 +40,10 @@ from dwindle.training.settings import TrainingSettings
 
 
 class Fit(Seq2SeqTrainer):
-    """Trains ``model`` on ``train``; checkpoints go to ``folder/checkpoints``, curves to ``folder/logs``."""
+    """Trains ``model`` on ``train``; checkpoints go to ``folder/checkpoints``, curves to ``folder/logs``.
+
+    ``cut`` has the training examples of this process whose sources were too long for the model.
+    """
 
     loss_is_scaled_for_ga = True  # by ``compute_loss``, over all micro-batches of a step
     optimizer: Any
@@ -69,10 +73,11 @@ class Fit(Seq2SeqTrainer):
                 ddp_find_unused_parameters=model.config.model_type == "encoder-decoder",  # BERT's pooler
             ),
             data_collator=self.collate,
-            train_dataset=_Rows(self, train),
+            train_dataset=(rows := _Rows(self, train)),
             eval_dataset=_Rows(self, dev) if dev else None,
             callbacks=[_StopAtNan()],
         )
+        self.cut = rows.cut
         self.model_accepts_loss_kwargs = False  # most library models take the count of items and do not use it
         self.remove_callback(PrinterCallback)
         if self.is_world_process_zero():
@@ -109,8 +114,8 @@ class Fit(Seq2SeqTrainer):
         )
 
     def count(self, batch: Batch) -> Tensor:
-        """The items that the loss of a micro-batch is a mean of: label tokens, or examples."""
-        if not getattr(self.model, "accepts_loss_kwargs", True):
+        """The items that the loss of a micro-batch is a mean of: label tokens, or examples in See's model."""
+        if isinstance(self.model, PointerGenerator):
             return torch.tensor(len(batch["labels"]))
         words: Tensor = (batch["labels"] != IGNORED).sum()
         return words
@@ -188,12 +193,17 @@ class _Rows(Dataset[Row]):
 
     def __init__(self, fit: Fit, examples: Sequence[Example]) -> None:
         self.fit, self.examples = fit, examples
+        self.cut: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.examples)
 
     def __getitem__(self, index: int) -> Row:
-        return self.fit.row(self.examples[index])
+        before = self.fit.codec.truncated
+        row = self.fit.row(self.examples[index])
+        if self.fit.codec.truncated > before:
+            self.cut.add(index)
+        return row
 
 
 class _StopAtNan(TrainerCallback):
