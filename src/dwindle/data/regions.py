@@ -116,6 +116,8 @@ class TsvRow(Regions):
     def shape(self) -> tuple[int, ...]:
         count, _, features = self._fields()
         size = len(features) // 4 * 3 - features.count(b"=", -2)  # base64: four characters for three bytes
+        if count and size % (4 * count):
+            raise ValueError(f"{self} has {size} bytes for {count} regions of float32: extract its features again")
         return (count, size // (4 * count)) if count else (0, 0)
 
     def read(self) -> npt.NDArray[Any]:
