@@ -31,12 +31,16 @@ def _frozen():
     gc.unfreeze()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small():
     """Reads a newsroom recipe, made tiny, its start too."""
 
     def small(name: str, *changes: str) -> recipe.Recipe:
-        started = [f"start.{change}" for change in NEWS] if "start" in recipe.shelf.mapping(name) else []
-        return recipe.read(name, [*NEWS, *started, *changes])
+        return recipe.read(name, [*tiny(name), *changes])
 
     return small
+
+
+def tiny(name: str) -> list[str]:
+    """The changes that make a newsroom recipe tiny."""
+    return [*NEWS, *(f"start.{change}" for change in NEWS if "start" in recipe.shelf.mapping(name))]

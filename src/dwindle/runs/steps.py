@@ -46,13 +46,13 @@ def run(wanted: Recipe, folder: Path | None = None, start: Path | None = None, s
 def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) -> Iterator[Run]:
     """The run of a recipe, locked for this command, with its start trained."""
     folder = folder or ROOT / wanted.name
-    with _full_disk(folder):
+    if wanted.start:
+        start = start or _beside(folder, wanted)
+    with _full_disk(folder), directory.opened(folder, wanted, start) as made:
         if wanted.start:
-            start = start or _beside(folder, wanted)
             with prepared(wanted.start, start, None, say) as begun:
                 train(begun, say)
-        with directory.opened(folder, wanted, start) as made:
-            yield made
+        yield made
 
 
 def _beside(folder: Path, wanted: Recipe) -> Path:
@@ -73,7 +73,8 @@ def train(run: Run, say: Say) -> None:
         fit(model, codec, examples, dev, settings, run.folder, run.recipe.seed)
         if processes.first():
             models.save(model, codec, run.model)
-        counts |= {"examples": len(examples), "truncated": codec.truncated, "parameters": model.num_parameters()}
+        # A source that is too long is cut each time it is read, epoch after epoch.
+        counts |= {"examples": len(examples), "cuts": codec.truncated, "parameters": model.num_parameters()}
     if processes.first():
         shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 
