@@ -124,7 +124,7 @@ def test_the_identity_is_plain_attention(settings):
 
 def test_temporal_attention_can_be_put_on_for_decoding_only():
     model = tiny()
-    model.decoder.temporal = True
+    model.config.temporal = True
     expected = tiny(temporal=True)(**sources(), decoder_input_ids=read()).logits
     assert torch.equal(model(**sources(), decoder_input_ids=read()).logits, expected)
 

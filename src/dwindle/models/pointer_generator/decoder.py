@@ -42,7 +42,7 @@ class Decoder(nn.Module):
     def __init__(self, config: PointerGeneratorConfig) -> None:
         super().__init__()
         hidden, words, width = config.hidden_size, config.embedding_size, 2 * config.hidden_size
-        self.temporal = config.temporal
+        self.config = config
         self.rule = usable(config.rule)
         self.feed = nn.Linear(words + width, words)
         self.gates = nn.Linear(words + hidden, 4 * hidden)  # input, forget, candidate, output
@@ -95,7 +95,7 @@ class Decoder(nn.Module):
 
     def _over_time(self, energy: Tensor, state: State) -> tuple[Tensor | None, Tensor]:
         """Temporal attention: exp(e_t) over the sum of exp(e) of all steps before, in logarithms."""
-        if not self.temporal:
+        if not self.config.temporal:
             return None, energy
         if state.energy is None:
             return energy, energy
