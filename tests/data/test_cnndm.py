@@ -173,6 +173,13 @@ def test_empty_rows_of_the_hub_are_left_out_of_training(tmp_path, datasets):
         assert texts(load(cnndm(tmp_path), "train")) == EXPECTED[1:]
 
 
+def test_an_id_that_stands_twice_is_a_sentence(tmp_path, datasets):
+    datasets.Dataset.from_dict(rows() | {"id": ["f001", "f001"]}).to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(ValueError, match="the train split of cnndm has the id 'f001' twice: ids must differ"):
+        load(cnndm(tmp_path), "train")
+    assert len(load(cnndm(tmp_path, size=Size(train=1)), "train")) == 1
+
+
 def test_broken_parquet_is_a_sentence(tmp_path, datasets):
     (tmp_path / "test-00000.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(ValueError, match=r"test-00000\.parquet cannot be read as parquet .*: get it again"):

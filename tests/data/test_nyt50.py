@@ -60,6 +60,12 @@ def test_the_split_by_years(corpus, monkeypatch):
     assert ids == {"train": ["1600001", "1600002"], "dev": ["1600003"], "test": ["1815744"]}
 
 
+def test_folders_of_other_years_are_not_read(corpus, monkeypatch):
+    monkeypatch.setattr(nyt50, "DEV", 1)
+    next(corpus.rglob("1500000.xml")).write_text("broken, but of 2001")
+    assert [e.id for e in load(settings(corpus), "dev")] == ["1600003"]
+
+
 def test_lists_of_ids_decide(corpus):
     write_lines(corpus / "train.txt", ["1600002", "1600001.xml"])
     write_lines(corpus / "acl2016_eval.txt", ["1815745"])

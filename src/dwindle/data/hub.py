@@ -84,9 +84,20 @@ def examples(
     """``make(dataset, row)`` for each row in which these columns are not empty."""
     wanted = settings.size.of(split)
     count = len(dataset) if wanted is None else min(wanted, len(dataset))
+    if "id" in dataset.column_names:
+        _check_ids(column(dataset, "id").slice(0, count), f"the {split} split of {settings.corpus}")
     empty = sorted({row for path in columns for row in _empty(column(dataset, *path).slice(0, count))})
     places = kept(count, empty, split, lambda row: f"row {row + 1} of the {split} split of {settings.corpus}")
     return Lazy(partial(make, dataset), places)
+
+
+def _check_ids(values: Any, where: str) -> None:
+    import pyarrow.compute as pc
+
+    counts = pc.value_counts(values)
+    twice = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(twice):
+        raise ValueError(f"{where} has the id {twice[0]['values'].as_py()!r} twice: ids must differ")
 
 
 def _empty(values: Any) -> list[int]:

@@ -30,6 +30,7 @@ SHORTEST = 50
 DEV = 4_000
 _YEARS = ("2003", "2004", "2005", "2006")
 _TEST_YEAR = "2007"
+_YEAR = re.compile(r"(?:19|20)\d\d")
 # What a librarian notes after a summary: pictures, and the length of the article, such as "2 photos, map (M)".
 _LENGTH = re.compile(r"\s*\([SML]\)\s*$")
 _PICTURES = "photos?|graphs?|charts?|maps?|tables?|drawings?|diagrams?|cartoons?|lists?|recipes?"
@@ -42,7 +43,7 @@ def read(settings: DataSettings, split: Split) -> Sequence[Example]:
     if not files:
         raise ValueError(f"{place} has no .xml file: {_ADVICE}")
     listed = split_file(place, split, ["txt"], ["acl2016_eval"] if split == "test" else ())
-    ids = _listed(listed, files) if listed else _described(files, split)
+    ids = _listed(listed, files) if listed else _described(place, files, split)
     wanted = {id: files[id] for id in ids[: settings.size.of(split)]}
     return pairs(split, wanted, article, finish(settings))
 
@@ -57,11 +58,14 @@ def _listed(file: Path, files: dict[str, Path]) -> list[str]:
     return ids
 
 
-def _described(files: dict[str, Path], split: Split) -> list[str]:
-    """The split by years; reads every article of 2003 to 2007."""
+def _described(place: Path, files: dict[str, Path], split: Split) -> list[str]:
+    """The split by years. Reads every article that does not lie in a folder of another year."""
     years = (_TEST_YEAR,) if split == "test" else _YEARS
     found = []
     for id in sorted(files):
+        folders = [part for part in files[id].relative_to(place).parts if _YEAR.fullmatch(part)]
+        if folders and folders[0] not in years:
+            continue
         tree = _tree(files[id])
         if _year(tree) in years:
             summary = _summary(tree)
