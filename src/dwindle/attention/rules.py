@@ -49,8 +49,7 @@ class Rule(ABC):
     @property
     def functions(self) -> tuple[Concave, ...]:
         """The g's of this rule, in the order of its constructor."""
-        values = (getattr(self, f.name) for f in fields(self))
-        return tuple(v for v in values if isinstance(v, Concave))
+        return tuple(v for v in vars(self).values() if isinstance(v, Concave))  # fields() is slow
 
     def __call__(
         self,

@@ -13,14 +13,9 @@ from dwindle.attention.softmax import attention_rows, grouped
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
     """The context (B, H, T, Dv) and the coverage after."""
-    attended = rows(call)
-    weights, coverage = call.rule(attended, call.coverage, protected=call.kept)
+    softcap = call.softcap or None
+    rows = attention_rows(call.query, call.key, mask=call.mask, bias=call.bias, scale=call.scale, softcap=softcap)
+    weights, coverage = call.rule(rows, call.coverage, protected=call.kept)
     if call.dropout:
         weights = F.dropout(weights, call.dropout)
     return weights.to(call.value.dtype) @ grouped(call.value, call.query.shape[1]), coverage
-
-
-def rows(call: Call) -> Tensor:
-    """The plain attention of a call, (B, H, T, S)."""
-    softcap = call.softcap or None
-    return attention_rows(call.query, call.key, mask=call.mask, bias=call.bias, scale=call.scale, softcap=softcap)

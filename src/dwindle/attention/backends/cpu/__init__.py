@@ -4,6 +4,8 @@ It does every rule whose functions are Box-Cox, without ``renormalise`` and ``sh
 biases, dropout and protected positions; gradients of query, key, value, bias and coverage.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -32,11 +34,12 @@ def objection(call: Call) -> str | None:
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
     """The context (B, H, T, Dv) and the coverage after; differentiable."""
-    total, peak = call.coverage or (None, None)
-    save = call.differentiates()
-    # Without gradients the operator's own dispatch can be left out: it costs more than a small step.
-    run = op.forward if save or torch.compiler.is_compiling() else op.compute
-    results = run(*_tensors(call), total, peak, call.seed(), *_settings(call), save)
+    save, compiling = call.differentiates(), torch.compiler.is_compiling()
+    if not save and not compiling:
+        coverage = _own_coverage(call)
+        return step(call, coverage), coverage
+    run: Any = op.forward if compiling else op.Differentiable.apply
+    results = run(*_tensors(call), *(call.coverage or (None, None)), call.seed(), *_settings(call), save)
     return results[0], Coverage(results[1], results[2])
 
 
@@ -44,6 +47,14 @@ def step(call: Call, coverage: Coverage) -> Tensor:
     """The context, with ``coverage`` (dense, in the right dtype) moved on in place. No gradients."""
     run = op.step if torch.compiler.is_compiling() else op.compute_step
     return run(*_tensors(call), coverage.total, coverage.peak, call.seed(), *_settings(call))
+
+
+def _own_coverage(call: Call) -> Coverage:
+    """A coverage that may be overwritten: a dense copy of the one before, or zero."""
+    if call.coverage:
+        return Coverage(*(x.clone(memory_format=torch.contiguous_format) for x in call.coverage))
+    shape = (*call.query.shape[:2], call.key.shape[2])
+    return Coverage(*(call.query.new_zeros(shape, dtype=call.dtype) for _ in range(2)))
 
 
 def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:

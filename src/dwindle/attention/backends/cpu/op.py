@@ -130,8 +130,7 @@ def _(
     return _context(query, value)
 
 
-@torch.library.custom_op("dwindle::attention_backward", mutates_args=(), device_types="cpu")
-def backward(
+def compute_backward(
     grad: Tensor,
     grad_total: Tensor | None,
     grad_peak: Tensor | None,
@@ -174,6 +173,9 @@ def backward(
     return gradients
 
 
+backward = torch.library.custom_op("dwindle::attention_backward", compute_backward, mutates_args=(), device_types="cpu")
+
+
 @backward.register_fake
 def _(
     grad: Tensor,
@@ -208,13 +210,15 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, grad: Tensor | None, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(
+    ctx: Any, grad: Tensor | None, *grads: Tensor | None, run: Any = backward
+) -> tuple[Tensor | None, ...]:
     query, key, value, bias, *others, lse, totals, peaks = ctx.saved_tensors
     if grad is None:  # only the coverage was used
         grad = _context(query, value).zero_()
     bias_too = ctx.needs_input_grad[3]
     coverage_too = any(ctx.needs_input_grad[6:8]) or any(g is not None for g in grads[:2])
-    dq, dk, dv, dbias, dtotal, dpeak = backward(
+    dq, dk, dv, dbias, dtotal, dpeak = run(
         *(grad, *grads[:2], query, key, value, bias, *others, lse, totals, peaks),
         *(*ctx.settings, bias_too, coverage_too),
     )
@@ -223,6 +227,21 @@ def _differentiate(ctx: Any, grad: Tensor | None, *grads: Tensor | None) -> tupl
 
 
 torch.library.register_autograd("dwindle::attention", _differentiate, setup_context=_remember)
+
+
+class Differentiable(torch.autograd.Function):
+    """The operator without torch.library's dispatch, which costs more than a small call; not for compilers."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        output = compute(*inputs)
+        _remember(ctx, inputs, output)
+        return output[:3]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        return _differentiate(ctx, *grads, run=compute_backward)
 
 
 def _scores(query: Tensor, key: Tensor) -> tuple[int, ...]:
