@@ -61,17 +61,17 @@ def test_labels_agree_with_the_worlds_own_count(world):
             spans, truth = left_out._KNOWN[example.gold["world"]](example.gold, example.source, output)
             assert len(spans) == len(truth)
             omitted = world.count(example.gold, output).omitted
-            gone = [left for left, wanted in truth if wanted and left]
+            gone = [left for left, wanted, _ in truth if wanted and left]
             assert bool(gone) == (omitted > 0)
             if not output:
-                assert all(left for left, _ in truth if left is not None)
+                assert all(left for left, _, _ in truth if left is not None)
 
 
 def test_every_sentence_of_the_newsroom_tells_one_thing():
     for example in newsroom.examples("dev", 40, 1):
         _, truth = left_out._newsroom(example.gold, example.source, example.references[0])
-        assert all(left is not None for left, _ in truth)
-        assert all(left != wanted for left, wanted in truth)  # the reference states what is wanted and nothing else
+        assert all(left is not None for left, _, _ in truth)
+        assert all(left != wanted for left, wanted, _ in truth)  # the reference states what is wanted and nothing else
 
 
 def parts_of(count, coverage):
@@ -90,7 +90,7 @@ def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing()
     def knowing(item, places):
         spans, truth = left_out._newsroom(item.extra["gold"], item.source, item.hypothesis)
         said = np.array(
-            [any(a <= p < b and not left for (a, b), (left, _) in zip(spans, truth, strict=True)) for p in places]
+            [any(a <= p < b and not left for (a, b), (left, *_) in zip(spans, truth, strict=True)) for p in places]
         )
         return rng.random(len(places)), said + 0.01 * rng.random(len(places))
 
@@ -103,7 +103,7 @@ def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing()
 
 
 def test_one_kind_of_parts_alone_cannot_be_judged():
-    part = left_out.Part("a", True, True, (1.0, 1.0, 1.0))
+    part = left_out.Part("a", True, True, False, (1.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="both kinds"):
         left_out.verdicts([part, part])
 
@@ -116,3 +116,16 @@ def test_a_world_without_parts_is_refused_in_one_sentence():
 
 def test_the_least_covered_come_first_and_the_unread_not_at_all():
     assert left_out.ranked([0.5, None, 0.1, 0.5]) == [2, 0, 3]
+
+
+def test_a_fact_told_with_another_verb_is_misreported():
+    example = newsroom.examples("test", 1, 1)[0]
+    fact = example.gold["facts"][0]
+    wrong = f"somebody painted the {fact['what'][0]} of {fact['what'][1]} ."
+    spans, truth = left_out._newsroom(example.gold, example.source, wrong)
+    told = [
+        row for (a, b), row in zip(spans, truth, strict=True) if set(fact["what"]) <= set(example.source[a:b].split())
+    ]
+    assert told
+    assert all(left and misreported for left, _, misreported in told)
+    assert not any(misreported for *_, misreported in left_out._newsroom(example.gold, example.source, "")[1])

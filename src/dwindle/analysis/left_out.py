@@ -40,6 +40,8 @@ class Part:
     left_out: bool
     wanted: bool
     """Whether the reference states it: leaving it out is a fault."""
+    misreported: bool
+    """Whether it is left out in the sense that the output speaks of its thing but says something else of it."""
     scores: tuple[float, ...]
     """Of METHODS; low is left out."""
 
@@ -99,13 +101,14 @@ def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[Par
     rows = zip(shares(effective, places, spans), shares(raw, places, spans), strict=True)
     scores = zip(rows, overlap(source, spans, item.hypothesis), strict=True)
     return [
-        Part(item.id, left, wanted, (used, looked, said))
-        for (left, wanted), ((used, looked), said) in zip(truth, scores, strict=True)
+        Part(item.id, left, wanted, misreported, (used, looked, said))
+        for (left, wanted, misreported), ((used, looked), said) in zip(truth, scores, strict=True)
         if left is not None and used is not None and looked is not None
     ]
 
 
-Truth = list[tuple[bool | None, bool]]
+Truth = list[tuple[bool | None, bool, bool]]
+"""Of each part: left out or not, None if in doubt; wanted; misreported."""
 
 
 def _newsroom(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:
@@ -116,8 +119,10 @@ def _newsroom(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span
     truth: Truth = []
     for first, last in spans:
         told = [statement for statement in statements if _says(gold, source[first:last], *statement)]
+        left = not any(said[statement] for statement in told) if told else None
         wanted = any(kind == "facts" for kind, _ in told)
-        truth.append((not any(said[statement] for statement in told) if told else None, wanted))
+        named = any(_names(gold, output, *statement) for statement in told)
+        truth.append((left, wanted, bool(left) and named))
     return spans, truth
 
 
@@ -131,6 +136,13 @@ def _says(gold: dict[str, Any], text: str, kind: str, number: int) -> bool:
     return newsroom.count({"facts": others, **alone}, text).strayed > 0
 
 
+def _names(gold: dict[str, Any], text: str, kind: str, number: int) -> bool:
+    """Whether a line of the text has both words of the thing that a fact is about."""
+    return kind != "quotes" and any(
+        set(gold[kind][number]["what"]) <= set(line.split()) for line in text.lower().split("\n")
+    )
+
+
 def _phrasebook(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:
     """Every source word is a part; it is left out when the output has no whole translation of it. A word that stands
     several times and is translated fewer times is in doubt."""
@@ -141,7 +153,7 @@ def _phrasebook(gold: dict[str, Any], source: str, output: str) -> tuple[list[Sp
     for entry in gold["alignment"]:
         whole = sum(min(tokens[token] for token in option) for option in entry["options"])
         doubt = not entry["options"] or 0 < whole < times[str(entry["options"])]
-        truth.append((None if doubt else whole == 0, True))
+        truth.append((None if doubt else whole == 0, True, False))
     return spans, truth
 
 

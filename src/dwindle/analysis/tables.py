@@ -3,7 +3,7 @@
 A table that cannot be made is a sentence that says what is missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dwindle.analysis.arms import Arm
@@ -145,15 +145,22 @@ def coverage(measured: Measured) -> Made:
 
 
 def left_out(judgements: dict[str, list[Part]]) -> list[Table]:
-    """How well coverage tells what an output has left out, where that is known. For all parts, and for those that the
-    reference states."""
+    """How well coverage tells what an output has left out, where that is known: of all parts, of those that the
+    reference states, and of these without the ones that the output gets wrong, which no coverage can tell."""
+    chosen: dict[str, Callable[[Part], bool]] = {
+        "Every part of the source": lambda part: True,
+        "Parts that the reference states": lambda part: part.wanted,
+        "Parts that the reference states, without those that the output gets wrong": (
+            lambda part: part.wanted and not part.misreported
+        ),
+    }
     made = []
-    for caption, wanted in (("Every part of the source", False), ("Only parts that the reference states", True)):
+    for caption, takes in chosen.items():
         rows = []
         for arm, parts in judgements.items():
-            chosen = [part for part in parts if part.wanted or not wanted]
-            if len({part.left_out for part in chosen}) == 2:
-                rows += [(f"{arm}, {v.method}", _judgement(v)) for v in verdicts(chosen)]
+            taken = [part for part in parts if takes(part)]
+            if len({part.left_out for part in taken}) == 2:
+                rows += [(f"{arm}, {v.method}", _judgement(v)) for v in verdicts(taken)]
         if rows:
             columns = ("system, told by", "parts", "left out", "AUROC", "threshold", "precision", "recall")
             made.append(Table(caption, columns, tuple(rows)))

@@ -199,7 +199,8 @@ function coverage(place, data) {
   function panel(item, view, scale) {
     const source = shadedSource(item.source, view, data.threshold);
     const caption = make("p", {class: "caption", "aria-live": "polite"});
-    const tokens = view.output.map(text => make("span", {class: "token"}, text.trimStart() || (view.rows ? "\u00b7" : "")));
+    const tokens = view.output.map(text => make("span", {class: "token"}, text.trimStart()));
+    if (view.rows) tokens.at(-1).append(view.output.at(-1).trim() ? "" : "\u00b7");  // the end has no word of its own
     const spaced = tokens.flatMap((token, t) => [view.output[t].match(/^\s*/)[0].slice(t ? 0 : Infinity), token]);
     const output = make("div", {class: "words output", dir: "auto"}, ...(view.output.join("") ? spaced : [make("em", {}, "(empty)")]));
     if (view.rows) {

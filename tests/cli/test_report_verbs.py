@@ -1,0 +1,90 @@
+"""The verbs report and coverage, as a user meets them."""
+
+import io
+import json
+
+import pytest
+
+import folders
+from dwindle.models import build
+from dwindle.models.build import ModelSettings
+
+TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."
+
+
+def test_a_report_of_files_and_runs(run, tmp_path):
+    paths = [str(folders.plain(tmp_path / "a.jsonl", 1)), str(folders.run(tmp_path / "run", 2))]
+    out = [str(tmp_path / name) for name in ("r.html", "r.md", "r.tex")]
+    code, said, complained = run("report", *paths, "--out", out[0], "--md", out[1], "--latex", out[2], "--lead3")
+    assert (code, complained) == (0, "")
+    assert [line.split(" (")[0] for line in said.splitlines()] == out
+    assert "LEAD-3" in (tmp_path / "r.html").read_text()
+
+
+def test_figures_and_other_metrics(run, tmp_path):
+    path = str(folders.plain(tmp_path / "a.jsonl", 1))
+    code, said, _ = run(
+        "report", path, "--out", str(tmp_path / "r.html"), "--figures", str(tmp_path / "f"), "-m", "bleu"
+    )
+    assert code == 0
+    assert (tmp_path / "f" / "repetition.svg").is_file()
+    assert str(tmp_path / "f" / "gains.png") in said
+    assert '<th scope="col">BLEU</th>' in (tmp_path / "r.html").read_text()
+
+
+def test_an_unfinished_run_is_said_and_the_rest_is_written(run, tmp_path):
+    (tmp_path / "half").mkdir()
+    path = str(folders.plain(tmp_path / "a.jsonl", 1))
+    code, _, complained = run("report", path, str(tmp_path / "half"), "--out", str(tmp_path / "r.html"))
+    assert code == 0
+    assert complained.startswith("dwindle: ")
+    assert "no outputs.jsonl" in complained
+
+
+@pytest.mark.parametrize("arguments", [["none.jsonl"], ["."], []])
+def test_nothing_to_report_in_one_sentence(run, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    code, _, complained = run("report", *arguments)
+    assert code == 2
+    assert complained.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A small pointer-generator that was never trained."""
+    folder = tmp_path_factory.mktemp("model") / "small"
+    settings = ModelSettings("pointer-generator", size="tiny", vocabulary=40, source_length=40, rule="dim:log")
+    build.save(*build.build(settings, lambda: iter([(TEXT, TEXT)] * 3), seed=1), folder)
+    return str(folder)
+
+
+def test_coverage_of_a_file_and_of_a_pipe(run, model, tmp_path, monkeypatch):
+    (tmp_path / "text").write_text(TEXT)
+    code, said, _ = run("coverage", model, "--text", str(tmp_path / "text"), "--out", str(tmp_path / "c.html"))
+    assert code == 0
+    assert "small (dim:log)" in said
+    assert all(sentence in said for sentence in TEXT.split("\n"))
+    page = (tmp_path / "c.html").read_text()
+    assert 'data-view="coverage"' in page
+    monkeypatch.setattr("sys.stdin", io.StringIO(TEXT))
+    code, said, _ = run("coverage", model, "--json")
+    [record] = json.loads(said)
+    assert code == 0
+    assert [row["text"] for row in record["sentences"]] == TEXT.split("\n")
+    assert all(row["left_out"] == (row["share"] <= record["threshold"]) for row in record["sentences"])
+    assert sum(row["share"] for row in record["sentences"]) > 0
+
+
+def test_coverage_says_what_is_wrong_in_one_sentence(run, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(" \n"))
+    for arguments in (
+        [model],
+        [str(tmp_path), "--text", __file__],
+        [model, "--text", "none"],
+        [model, "--rule", "x", "--text", __file__],
+    ):
+        code, _, complained = run("coverage", *arguments)
+        assert code == 2
+        assert complained.startswith("dwindle: ")
+        assert complained.count("\n") == 1
