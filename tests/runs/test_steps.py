@@ -130,7 +130,7 @@ def test_a_full_disk_is_one_sentence(error, tmp_path, small, monkeypatch):
         raise error
 
     monkeypatch.setattr(steps, "fit", full)
-    with pytest.raises(OSError, match="the disk is full while writing .*: free some space and continue with the same"):
+    with pytest.raises(OSError, match=r"the disk is full while writing .*: free some space and continue with the same"):
         steps.run(small("newsroom/base"), tmp_path)
     assert not directory.find(tmp_path).done("train")
 

@@ -1,0 +1,165 @@
+"""``recipes``, ``run``, ``train``, ``generate``, ``score RUN``, ``arena`` and ``demo`` as a user types them."""
+
+import json
+
+import pytest
+
+from dwindle.runs import directory, recipe, steps
+
+TINY = [
+    *("data.size={train: 8, dev: 2, test: 4}", "model.size=tiny", "model.vocabulary=300", "model.source_length=24"),
+    *("training.steps=2", "training.batch_size=2", "decoding.min_length=1", "decoding.max_length=5"),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A finished run."""
+    return steps.run(recipe.read("newsroom/base", TINY), tmp_path_factory.mktemp("run") / "it")
+
+
+def test_recipes_are_listed(run):
+    code, out, _ = run("recipes")
+    assert code == 0
+    line = next(line for line in out.splitlines() if line.startswith("cnndm/pg-dim "))
+    assert "Table 1: PG + Dim" in line
+    assert "a GPU" in line
+
+
+def test_recipes_are_listed_as_json(run):
+    code, out, _ = run("recipes", "--json")
+    found = {record["name"]: record for record in map(json.loads, out.splitlines())}
+    assert code == 0
+    assert found["cnndm/pg"]["published"]["rouge1"] == 36.69
+
+
+def test_a_recipe_is_shown_as_its_file_or_in_full(run):
+    code, out, _ = run("recipes", "show", "cnndm/pg-dim")
+    assert code == 0
+    assert out.startswith("# dwindle run cnndm/pg-dim\n")
+    code, out, _ = run("recipes", "show", "cnndm/pg-dim", "--full", "training.steps=7")
+    assert code == 0
+    assert "  steps: 7\n" in out
+    assert "  accumulator: 0.1\n" in out  # a default
+
+
+def test_a_recipe_is_copied_and_the_copy_is_one(run, tmp_path):
+    file = tmp_path / "new" / "mine.yaml"
+    assert run("recipes", "copy", "newsroom/dim", str(file))[0] == 0
+    code, out, _ = run("recipes", "check", str(file))
+    assert code == 0
+    assert "is a recipe: Dim" in out
+    assert recipe.differences(recipe.read(file), recipe.read("newsroom/dim")) == {}
+    code, _, err = run("recipes", "copy", "newsroom/dim", str(file))
+    assert code == 2
+    assert "is there already" in err
+    assert "end its name in .yaml" in run("recipes", "copy", "newsroom/dim", str(tmp_path / "mine.txt"))[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "newsroom/bas"], "did you mean newsroom/base?"),
+        (["run", "newsroom/base", "trainin.steps=2"], "no key is called trainin: did you mean training?"),
+        (["run", "newsroom/base", "training.steps"], "write key=value"),
+        (["recipes", "check", "none.yaml"], "there is no none.yaml"),
+        (["train", "nowhere"], "nowhere holds no run"),
+        (["generate", "nowhere"], "nowhere holds no run"),
+        (["arena", "newsroom/plain"], "two different recipes or more"),
+        (["arena", "cnndm/pg-cov", "cnndm/pg-dim"], "make them equal, or pass --unequal"),
+    ],
+)
+def test_errors_are_one_sentence_and_exit_2(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("dwindle: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_run_prints_the_scores_beside_the_published_ones(run, trained):
+    changes = [*TINY, "published={rouge1: 12.34}"]
+    code, out, err = run("run", "newsroom/base", *changes, "--out", str(trained.folder))
+    assert code == 0
+    assert err == ""  # all was done
+    assert "rouge1" in out
+    assert "12.34" in out
+    code, out, _ = run("run", "newsroom/base", *TINY, "--out", str(trained.folder), "--json")
+    assert json.loads(out)["items"] == 4
+
+
+def test_single_steps_of_a_run(run, tmp_path):
+    folder = str(tmp_path)
+    with directory.opened(tmp_path, recipe.read("newsroom/base", TINY), None):
+        pass
+    assert "is not trained: type dwindle train" in run("generate", folder)[2]
+    assert run("train", folder)[0] == 0
+    assert run("generate", folder)[0] == 0
+    assert "is done already" in run("generate", folder)[2]
+    assert (tmp_path / "outputs.jsonl").is_file()
+    assert not (tmp_path / "scores.json").exists()
+    code, out, _ = run("score", folder)
+    assert code == 0
+    assert "omission" in out  # a metric of the recipe
+    assert json.loads((tmp_path / "scores.json").read_text())["items"] == 4
+
+
+def test_score_of_a_run_with_other_metrics_keeps_its_scores(run, trained):
+    before = trained.scores.read_text()
+    code, out, _ = run("score", str(trained.folder), "--metrics", "bleu", "--json")
+    assert code == 0
+    assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu"]
+    assert trained.scores.read_text() == before
+    code, out, _ = run("score", str(trained.folder), "--json")
+    assert json.loads(out)["scores"] == json.loads(before)["scores"]
+
+
+def test_compare_takes_folders_too(run, trained):
+    code, out, _ = run("compare", str(trained.folder), str(trained.folder), "--metrics", "rouge1")
+    assert code == 0
+    assert "rouge1" in out
+
+
+def test_ctrl_c_says_how_to_go_on(run, tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "fit", stopped)
+    code, _, err = run("run", "newsroom/base", *TINY, "--out", str(tmp_path))
+    assert code == 130
+    assert err.endswith("dwindle: stopped, continue with the same command\n")
+
+
+def test_a_full_disk_is_said_so(run, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(steps, "fit", full)
+    code, _, err = run("run", "newsroom/base", *TINY, "--out", str(tmp_path))
+    assert code == 2
+    assert "the disk is full while writing" in err
+
+
+def test_arena_prints_a_table(run, tmp_path):
+    started = [f"start.{change}" for change in TINY]
+    arguments = ["newsroom/plain", "newsroom/dim", *TINY, *started, "metrics=[rouge1]", "--seeds", "1"]
+    code, out, _ = run("arena", *arguments, "--out", str(tmp_path))
+    assert code == 0
+    assert "difference to plain" in out
+    assert "1 seeds, 4 test items" in out or "1 seed, 4 test items" in out
+    assert (tmp_path / "arena.md").is_file()
+    code, out, _ = run("arena", *arguments, "--out", str(tmp_path), "--json")
+    assert json.loads(out)["arms"] == ["plain", "dim"]
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_tables_and_a_report(run, tmp_path, monkeypatch):
+    read = recipe.read
+    small = [*TINY, *(f"start.{change}" for change in TINY)]
+    monkeypatch.setattr(
+        recipe, "read", lambda name, changes=(): read(name, small if str(name).startswith("demo/") else changes)
+    )
+    code, out, err = run("demo", "--out", str(tmp_path))
+    assert code == 0, err
+    assert out.count("difference to plain") == 2
+    assert "<html" in (tmp_path / "report.html").read_text()
