@@ -22,7 +22,7 @@ RULES = [
     "dydim:log,power(0.5)+share_heads+renormalise+protect(0,-1)",
 ]
 # B, H, Hk, T, S, D, Dv: odd sizes, grouped heads, several blocks of rows, one row, a single source position.
-SHAPES = [(2, 4, 2, 5, 7, 8, 8), (1, 2, 2, 150, 40, 16, 24), (1, 3, 1, 3, 33, 20, 7), (2, 1, 1, 1, 1, 1, 1)]
+SHAPES = [(2, 4, 2, 5, 7, 8, 8), (1, 2, 2, 300, 40, 16, 24), (1, 3, 1, 3, 33, 20, 7), (2, 1, 1, 1, 1, 1, 1)]
 OPTIONS = ["none", "mask", "row mask", "float mask", "bias", "row bias", "softcap", "coverage", "protected"]
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 

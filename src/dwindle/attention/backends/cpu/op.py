@@ -16,7 +16,7 @@ from dwindle.attention.backends.cpu.build import Problem, library
 from dwindle.attention.backends.polynomial import TERMS, terms
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
-_ROWS, _TILE = 128, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
+_ROWS, _TILE = 256, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
 _PLAIN, _DIM, _DYDIM = range(3)
 _NONE, _LOG, _POWER = range(3)
 
