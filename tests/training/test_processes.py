@@ -23,7 +23,8 @@ needs_gloo = pytest.mark.skipif(
 )
 STARTERS = {
     "torchrun": ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
-    "accelerate": ["accelerate.commands.launch", "--cpu", "--num_processes", "2"],
+    # "--cpu" would ask for MPI; "--multi_gpu" starts processes, which find that there is no GPU.
+    "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"],
 }
 
 

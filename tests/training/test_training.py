@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from lesson import DEV, EXAMPLES, SETTINGS, made, taught
+from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 from transformers.trainer_pt_utils import LabelSmoother
 
@@ -100,10 +101,13 @@ def test_curves_and_epochs(tmp_path):
     assert [x.step for x in curves.Scalars("eval/loss")] == [5, 6]
 
 
-def test_a_loss_that_is_no_number_is_not_saved(tmp_path):
+@pytest.mark.parametrize("often", [{"log_every": 1}, {"save_every": 1, "log_every": 10}])
+def test_what_is_no_number_is_not_saved(often, tmp_path):
     with pytest.raises(ValueError, match="lower the learning rate"):
-        taught("transformer", tmp_path, learning_rate=1e30, clip=0.0)
-    assert not list((tmp_path / "checkpoints").iterdir())
+        taught("pointer-generator", tmp_path, learning_rate=1e38, clip=0.0, **often)
+    saved = [load_file(file) for file in tmp_path.rglob("*.safetensors")]
+    assert len(saved) == ("save_every" in often)
+    assert all(x.isfinite().all() for weights in saved for x in weights.values())
 
 
 def test_few_examples_are_one_batch(tmp_path):

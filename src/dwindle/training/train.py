@@ -53,7 +53,7 @@ def train(
         print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
         raise
     model.eval()
-    codec.truncated = len(fit.cut)  # each once, however often it was read
+    codec.truncated = fit.cut  # each once, however often it was read
 
 
 def _trainer(settings: TrainingSettings) -> type[Fit]:

@@ -38,12 +38,11 @@ from dwindle.training.optimise import optimiser, schedule
 from dwindle.training.order import Order
 from dwindle.training.settings import TrainingSettings
 
+_DIVERGED = "lower the learning rate, or clip the gradient"
+
 
 class Fit(Seq2SeqTrainer):
-    """Trains ``model`` on ``train``; checkpoints go to ``folder/checkpoints``, curves to ``folder/logs``.
-
-    ``cut`` has the training examples of this process whose sources were too long for the model.
-    """
+    """Trains ``model`` on ``train``; checkpoints go to ``folder/checkpoints``, curves to ``folder/logs``."""
 
     loss_is_scaled_for_ga = True  # by ``compute_loss``, over all micro-batches of a step
     optimizer: Any
@@ -73,11 +72,10 @@ class Fit(Seq2SeqTrainer):
                 ddp_find_unused_parameters=model.config.model_type == "encoder-decoder",  # BERT's pooler
             ),
             data_collator=self.collate,
-            train_dataset=(rows := _Rows(self, train)),
+            train_dataset=_Rows(self, train),
             eval_dataset=_Rows(self, dev) if dev else None,
             callbacks=[_StopAtNan()],
         )
-        self.cut = rows.cut
         self.model_accepts_loss_kwargs = False  # most library models take the count of items and do not use it
         self.remove_callback(PrinterCallback)
         if self.is_world_process_zero():
@@ -92,6 +90,11 @@ class Fit(Seq2SeqTrainer):
     def last_step(self) -> int:
         """The step with which training ends."""
         return self.settings.steps or self.epoch_steps * (self.settings.epochs or 0)
+
+    @property
+    def cut(self) -> int:
+        """How many training examples of this process had sources that are too long for the model."""
+        return len(self.train_dataset.cut)
 
     def row(self, example: Example) -> Row:
         """One example as its codec has it."""
@@ -170,6 +173,8 @@ class Fit(Seq2SeqTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Into a folder beside, and from there to its place: at every moment the last checkpoint is whole."""
+        if not all(p.isfinite().all() for p in self.model.parameters()):
+            raise ValueError(f"the weights are no numbers any more at step {self.state.global_step}: {_DIVERGED}")
         self.args.output_dir = str(self.home / WRITING)
         try:
             with bars_on_terminals():
@@ -207,20 +212,20 @@ class _Rows(Dataset[Row]):
 
 
 class _StopAtNan(TrainerCallback):
-    """A loss that is no number stays so: stop before it is saved."""
+    """A loss that is no number stays so."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
         if not math.isfinite(logs.get("loss", 0.0)):
-            raise ValueError(
-                f"the loss is {logs['loss']} at step {state.global_step}: lower the learning rate, or clip"
-            )
+            raise ValueError(f"the loss is {logs['loss']} at step {state.global_step}: {_DIVERGED}")
 
 
 def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
     """The library's arguments for ``settings``, and ``more`` of them."""
     processes = int(os.environ.get("WORLD_SIZE", 1))
     if settings.batch_size % processes:
-        raise ValueError(f"{processes} processes cannot share a batch of {settings.batch_size}: pass a multiple of it")
+        raise ValueError(
+            f"{processes} processes cannot share a batch of {settings.batch_size}: make it a multiple of {processes}"
+        )
     length = {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
     found = Seq2SeqTrainingArguments(
         output_dir=str(home),
