@@ -92,7 +92,17 @@ def _sections(measured: Measured) -> list[Section]:
     shown = examples(measured)
     found = [_covered(arm.runs[0], measured) for arm in measured.test.arms]
     seen = [sections.looked_at(shown), sections.read_how(measured, found, shown.telling)]
-    return [*first, *seen, sections.left_out(measured, found), settings]
+    return [*first, *seen, *_pictures(measured, found), sections.left_out(measured, found), settings]
+
+
+def _pictures(measured: Measured, found: Sequence[Covered]) -> list[Section]:
+    """What images have and texts have not; Pillow, which draws it, is an extra."""
+    gold = measured.test.items[0].extra.get("gold")
+    if not isinstance(gold, dict) or gold.get("world") != "scenes":
+        return []
+    from dwindle.report import regions
+
+    return [regions.section(measured, found)]
 
 
 def _covered(run: Run, measured: Measured) -> Covered:
