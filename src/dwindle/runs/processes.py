@@ -5,6 +5,8 @@ The first one writes files; the others wait for it. Knows nothing of what they d
 
 import os
 
+import torch
+
 
 def count() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
@@ -23,4 +25,10 @@ def wait() -> None:
     if count() > 1:
         from accelerate import PartialState  # what the trainer meets by, too
 
-        PartialState().wait_for_everyone()
+        PartialState(cpu=not torch.accelerator.is_available()).wait_for_everyone()
+
+
+def device() -> torch.device:
+    """The accelerator of this process, or the CPU."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return torch.device("cpu") if found is None else torch.device(found.type, int(os.environ.get("LOCAL_RANK", "0")))

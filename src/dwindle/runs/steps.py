@@ -92,6 +92,7 @@ def generate(run: Run, say: Say) -> None:
             _lead(run, examples)
         else:
             model, codec = models.load(run.model) if run.recipe.training else _built(run)
+            model.to(processes.device())
             with _bar(len(examples) // processes.count()) as advance:
                 decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
             processes.wait()
