@@ -8,6 +8,7 @@ import pytest
 import folders
 from dwindle.analysis import arms, tables
 from dwindle.analysis.measure import Difference, direction, measure
+from dwindle.analysis.table import Cell
 from dwindle.metrics import catalogue, outputs, score, seeds, significance
 
 
@@ -104,3 +105,13 @@ def test_like_for_like_lists_every_changed_setting(tmp_path):
     table = tables.like_for_like(measured(base, rule, more))
     assert [cells[0].text for _, cells in table.rows] == ["base", "only the rule", "2 settings"]
     assert table.rows[2][1][0].note == "model.rule: plain → dim:log; decoding.block_ngrams: 0 → 3"
+
+
+def test_settings_are_parted_into_those_that_differ_and_those_that_do_not(tmp_path):
+    base = folders.run(tmp_path / "base", 1)
+    other = folders.run(tmp_path / "other", 2, folders.recipe("dim:log"))
+    differing, shared = tables.settings(measured(base, other).test.arms)
+    assert differing.rows == (("model.rule", (Cell("plain"), Cell("dim:log"))),)
+    assert dict(shared.rows)["decoding.beams"] == (Cell("4"),)
+    [only] = tables.settings(measured(base).test.arms)
+    assert "model.rule" in dict(only.rows)

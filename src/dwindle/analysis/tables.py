@@ -185,17 +185,22 @@ def signatures(measured: Measured) -> Table:
     return Table("Signatures", ("metric", "signature"), rows)
 
 
-def settings(arms: Sequence[Arm]) -> Made:
-    """Every setting of every recipe; a row a setting."""
+def settings(arms: Sequence[Arm]) -> list[Table] | str:
+    """Every setting of every recipe: those in which they differ, a column a system, and those that all share."""
     if not any(arm.recipe for arm in arms):
         return "These outputs come without a recipe.yaml: their settings are not known here."
     recipes = [flat(arm.recipe) for arm in arms]
-    names = dict.fromkeys(name for recipe in recipes for name in recipe)
-    rows = tuple(
-        (name, tuple(NOTHING if recipe.get(name) is None else Cell(_written(recipe[name])) for recipe in recipes))
-        for name in names
+    differing, shared = [], []
+    for name in dict.fromkeys(name for recipe in recipes for name in recipe):
+        cells = [NOTHING if recipe.get(name) is None else Cell(_written(recipe[name])) for recipe in recipes]
+        if len(set(cells)) > 1:
+            differing.append((name, tuple(cells)))
+        else:
+            shared.append((name, (cells[0],)))
+    one = (
+        [Table("Settings that differ", ("setting", *(arm.name for arm in arms)), tuple(differing))] if differing else []
     )
-    return Table("Settings", ("setting", *(arm.name for arm in arms)), rows)
+    return [*one, Table("Settings that all share", ("setting", "value"), tuple(shared))]
 
 
 def _written(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from dwindle.analysis.measure import REFERENCE, Measured
@@ -64,10 +65,11 @@ def entropy(measured: Measured) -> "Figure":
     figure, axes = _figure(2, 8.4, 3.0)
     for axis, kind in zip(axes, ("raw", "effective"), strict=True):
         metric = f"entropy-{kind}"
-        for name in measured.arms:
-            if measured.value(name, metric):
-                values = measured.per_item(name, metric)
-                axis.hist(values, bins=40, histtype="step", linewidth=1.6, label=name, color=_colour(measured, name))
+        names = [name for name in measured.arms if measured.value(name, metric)]
+        values = [measured.per_item(name, metric) for name in names]
+        edges = np.histogram_bin_edges(np.concatenate(values), bins=24)  # the same for all, or they cannot be compared
+        for name, of in zip(names, values, strict=True):
+            axis.hist(of, edges, histtype="step", linewidth=1.6, label=name, color=_colour(measured, name))
         axis.set_xlabel(f"H of {kind} coverage, nats")
     axes[0].set_ylabel("items")
     axes[0].legend(frameon=False, fontsize=8)
@@ -76,7 +78,7 @@ def entropy(measured: Measured) -> "Figure":
 
 def gains() -> "Figure":
     """Every g from 0 on, and its slope: what one more unit of attention gives at a coverage of x."""
-    figure, axes = _figure(2, 8.4, 3.6)
+    figure, axes = _figure(2, 10.0, 3.4)
     x = torch.linspace(0, 5, 201, dtype=torch.float64)
     made = [function(*example) for function in functions().values() for example in function.examples]
     for k, g in enumerate(made):
@@ -87,7 +89,7 @@ def gains() -> "Figure":
     axes[1].set_title("slope g\N{PRIME}(x)", fontsize=10)
     for axis in axes:
         axis.set_xlabel("coverage x")
-    axes[0].legend(frameon=False, fontsize=7)
+    figure.legend(frameon=False, fontsize=7, loc="outside right center")
     return figure
 
 

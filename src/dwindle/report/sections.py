@@ -143,10 +143,13 @@ def left_out(measured: Measured, found: Sequence[Covered]) -> Section:
 
 def settings(measured: Measured) -> Section:
     """Every setting and signature."""
-    section = _one("settings", "Settings and signatures", tables.settings(measured.test.arms))
+    section = Section("settings", "Settings and signatures", folded=True)
+    made = tables.settings(measured.test.arms)
+    for one in [made] if isinstance(made, str) else made:
+        _add(section, one)
     section.tables.append(tables.signatures(measured))
     section.missing.extend(measured.notes)
-    return replace(section, folded=True)
+    return section
 
 
 def paper(found: list[Table]) -> Section:

@@ -9,6 +9,7 @@ function start() {
     VIEWS[place.dataset.view](place, JSON.parse(document.getElementById(place.dataset.from).textContent));
   }
   follow();
+  unfoldForPrint();
 }
 
 // An element with attributes or properties and children; a string child is a text node.
@@ -221,7 +222,7 @@ function coverage(place, data) {
       source.element.addEventListener("mouseleave", () => { if (!state.timer) rest(); });
     }
     const element = make("article", {class: `text system s${view.colour}`},
-      make("h3", {}, view.name, make("span", {}, view.rows ? "hover a word" : "sums only")),
+      make("h3", {}, view.name, make("span", {}, view.rows ? "hover or tap a word" : "sums only")),
       output, caption, source.element, leastCovered(item, view, data.threshold));
     const one = {element, rest, at: null, upTo, steps: view.rows ? tokens.length : 0};
     return one;
@@ -342,6 +343,16 @@ function unpacked(view) {
 function quantile(values, share) {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(Math.floor(share * sorted.length), sorted.length - 1)];
+}
+
+// What is folded on the screen is open on paper.
+function unfoldForPrint() {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach(fold => { fold.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach(fold => { fold.open = false; }));
 }
 
 // Mark the section in view in the bar at the top.
