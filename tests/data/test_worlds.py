@@ -72,7 +72,7 @@ def test_gold_is_plain_json_and_names_its_world(world):
 def test_what_the_worlds_make_on_every_machine():
     """Golden: made by this code, version 1. Another text means another world: raise the version."""
     assert split("newsroom", "test", 1)[0].source.split("\n")[0] == (
-        "roduti tujolov uncovered the dairy of vadosburg on monday ."
+        "the dairy of vadosburg had been found by roduti tujolov ."
     )
     assert split("phrasebook", "test", 1)[0].source == "pudina nahuse pudinus ki la dusila lapele u vujire kutelis"
 

@@ -1,19 +1,19 @@
 """The made world ``newsroom``: articles of facts, and summaries of the salient ones.
 
-A fact is who did what to which thing. An article tells its news, tells some of it again in other words, and is
-padded with what happened long ago, told with the same verbs, and with quotes. It often opens with news but always
-has some in its second half, so a reader of the lead alone leaves something out. The summary states each piece of
-news once, in the order of the article, two by one person at times in one sentence. Names are made of syllables; in
-dev and test some were never seen in training and can only be copied. A noun and its adjective (or place) meet in
-one split only, so no two splits can share an article.
+A fact is who did what to which thing. An article tells its news, tells some of it again with another verb, and is
+padded with what happened long ago and with quotes. Nothing in the form of a sentence says that it repeats another: one
+has to know what was said. It often opens with news but always has some in its second half, so a reader of the lead
+alone leaves something out. The summary states each piece of news once, in the order of the article, two by one person
+at times in one sentence. Names are made of syllables; in dev and test some were never seen in training and can only be
+copied. A noun and its adjective (or place) meet in one split only, so no two splits can share an article.
 
 Tokens with spaces between, a newline between sentences.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,10 +39,12 @@ class Newsroom:
     """Facts of long ago in an article: told, but not to be summarised."""
     quotes: int = 1
     """Quotes in an article."""
-    redundancy: float = 0.3
-    """How often a fact is told a second time in other words."""
+    redundancy: float = 0.4
+    """How often a fact is told a second time, in other words."""
     lead: float = 0.7
     """How often an article opens with news."""
+    paraphrase: float = 0.2
+    """How often a summary has its own verb and not the article's."""
     names: int = 400
     """How many first names, last names and places, each, training knows."""
     unseen: float = 0.3
@@ -52,7 +54,7 @@ class Newsroom:
         for knob, low, high in (("facts", 1, 12), ("background", 0, 12), ("quotes", 0, 12), ("names", 50, NAMES // 3)):
             if not low <= getattr(self, knob) <= high:
                 raise ValueError(f"newsroom.{knob} is {getattr(self, knob)}: give {low} to {high}")
-        for knob in ("redundancy", "lead", "unseen"):
+        for knob in ("redundancy", "lead", "paraphrase", "unseen"):
             if not 0 <= getattr(self, knob) <= 1:
                 raise ValueError(f"newsroom.{knob} is {getattr(self, knob)}: give a share from 0 to 1")
 
@@ -67,8 +69,10 @@ class Fact:
     thing: str
     """The thing as it is written."""
 
-    def told(self, form: str, verb: str) -> str:
-        return form.format(full=" ".join(self.who), last=self.who[1], verb=verb, thing=self.thing)
+    def told(self, form: str, verb: str, met: Container[str]) -> str:
+        """In a form; a person who was met before has only the last name."""
+        who = self.who[1] if self.who[1] in met else " ".join(self.who)
+        return form.format(who=who, verb=verb, thing=self.thing)
 
     def gold(self) -> dict[str, Any]:
         return {"who": list(self.who), "did": self.did, "what": list(self.what)}
@@ -76,11 +80,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of an article: where it stands, in [0, 1), and the fact it tells, if it is no quote."""
+    """A sentence of an article before its names are written: where it stands, in [0, 1), and what it tells."""
 
     place: float
-    text: str
-    fact: Fact | None = None
+    form: str
+    fact: Fact
+    verb: str = ""
+    """None in a quote, which has no fact but takes its person and its thing from one."""
 
 
 def examples(split: Split, count: int | None, seed: int, knobs: Newsroom | None = None) -> Sequence[Example]:
@@ -94,18 +100,21 @@ def _example(split: Split, seed: int, knobs: Newsroom, index: int) -> Example:
     pieces = max(1, knobs.facts - chance.below(2))
     facts = _facts(chance, split, knobs, pieces + knobs.background)
     news, old = facts[:pieces], facts[pieces:]
-    quotes = [_quote(chance, facts) for _ in range(knobs.quotes)]
-    sentences = _article(chance, news, old, quotes, knobs)
-    in_order = [fact for fact in dict.fromkeys(s.fact for s in sentences) if fact and fact in news]
+    sentences = _article(chance, news, old, knobs)
+    texts = _written(chance, sentences)
+    verbs: dict[Fact, str] = {}
+    for sentence in sentences:
+        if sentence.verb and sentence.fact in news:
+            verbs.setdefault(sentence.fact, sentence.verb)
     gold = {
         "world": "newsroom",
         "version": VERSION,
-        "facts": [fact.gold() for fact in in_order],
+        "facts": [fact.gold() for fact in verbs],
         "background": [fact.gold() for fact in old],
-        "quotes": [_content(text.split()) for text in quotes],
+        "quotes": [_content(text.split()) for s, text in zip(sentences, texts, strict=True) if not s.verb],
     }
-    source = "\n".join(f"{sentence.text} ." for sentence in sentences)
-    return Example(f"newsroom-{split}-{index}", source, (_summary(chance, in_order),), gold)
+    source = "\n".join(f"{text} ." for text in texts)
+    return Example(f"newsroom-{split}-{index}", source, (_summary(chance, verbs, knobs),), gold)
 
 
 def _facts(chance: Chance, split: Split, knobs: Newsroom, count: int) -> list[Fact]:
@@ -148,57 +157,71 @@ def _thing(chance: Chance, split: Split, knobs: Newsroom, noun: int, used: set[s
             return (words.NOUNS[noun], word), form.format(words.NOUNS[noun], word)
 
 
-def _article(chance: Chance, news: list[Fact], old: list[Fact], quotes: list[str], knobs: Newsroom) -> list[Sentence]:
+def _article(chance: Chance, news: list[Fact], old: list[Fact], knobs: Newsroom) -> list[Sentence]:
     """All that is told, in order: first of all some news, if the lead has any, and some in the second half."""
     *early, late = news
     places = [chance.unit(0.01) for _ in early]
     if early and chance.happens(knobs.lead):
         places[0] = 0.0
-    sentences = [Sentence(chance.unit(0.01), quote) for quote in quotes]
+    sentences = [_quote(chance, [*news, *old]) for _ in range(knobs.quotes)]
     for fact, place in zip(early, places, strict=True):
-        sentences += _tellings(chance, fact, place, knobs, words.NEWS, words.AGAIN)
+        sentences += _tellings(chance, fact, place, knobs)
     for fact in old:
-        sentences += _tellings(chance, fact, chance.unit(0.01), knobs, words.BACKGROUND, words.BACKGROUND_AGAIN)
+        sentences += _tellings(chance, fact, chance.unit(0.01), knobs, is_old=True)
     sentences.sort(key=lambda sentence: sentence.place)
     # Between two neighbours after the middle, also when this fact is told again.
     half = min(len(sentences), len(sentences) // 2 + 1)
     at = half + chance.below(len(sentences) - half + 1)
     around = [0.0, *(sentence.place for sentence in sentences), 1.0][at : at + 2]
-    sentences += _tellings(chance, late, sum(around) / 2, knobs, words.NEWS, words.AGAIN)
+    sentences += _tellings(chance, late, sum(around) / 2, knobs)
     return sorted(sentences, key=lambda sentence: sentence.place)
 
 
-def _tellings(
-    chance: Chance, fact: Fact, place: float, knobs: Newsroom, forms: Sequence[str], again: Sequence[str]
-) -> Iterator[Sentence]:
-    """A fact where it is told first, and perhaps once more after that, in another form with another verb."""
-    first, second = chance.sample(words.ACTIONS[fact.did], 2)
-    yield Sentence(place, fact.told(chance.pick(forms), first), fact)
-    if chance.happens(knobs.redundancy):
-        yield Sentence(chance.unit(place), fact.told(chance.pick(again), second), fact)
+def _tellings(chance: Chance, fact: Fact, place: float, knobs: Newsroom, is_old: bool = False) -> Iterator[Sentence]:
+    """A fact where it is told first, and perhaps once more after that with another verb."""
+    times = 1 + chance.happens(knobs.redundancy)
+    for verb in chance.sample(words.ACTIONS[fact.did], times):
+        form = (
+            chance.pick(words.BACKGROUND).replace("{0}", chance.pick(words.TELLINGS))
+            if is_old
+            else chance.pick(words.NEWS)
+        )
+        yield Sentence(place, form, fact, verb)
+        place = chance.unit(place)
 
 
-def _quote(chance: Chance, facts: list[Fact]) -> str:
+def _quote(chance: Chance, facts: list[Fact]) -> Sentence:
     """Someone of the article has feelings about some thing of it."""
     form = chance.pick(words.QUOTES).replace("{mood}", chance.pick(words.MOODS))
-    return Fact(chance.pick(facts).who, "", ("", ""), chance.pick(facts).thing).told(form, "")
+    return Sentence(chance.unit(0.01), form, replace(chance.pick(facts), thing=chance.pick(facts).thing))
 
 
-def _summary(chance: Chance, news: list[Fact]) -> str:
-    """Each piece of news once; a person has both names at first and one later."""
+def _written(chance: Chance, sentences: list[Sentence]) -> list[str]:
+    """The texts: who comes up for the first time has both names, later perhaps only the last."""
+    met: set[str] = set()
+    texts = []
+    for sentence in sentences:
+        texts.append(sentence.fact.told(sentence.form, sentence.verb, met if chance.happens(0.5) else ()))
+        met.add(sentence.fact.who[1])
+    return texts
+
+
+def _summary(chance: Chance, verbs: dict[Fact, str], knobs: Newsroom) -> str:
+    """Each piece of news once; a person has both names at first and one later. ``verbs`` has the news in their order,
+    each with the verb that it was first told with."""
     sentences: list[str] = []
     met: set[str] = set()
     # Only a sentence that begins with its person can go on with "and".
     person_of_last: str | None = None
-    for fact in news:
-        verb, last = chance.pick(words.ACTIONS[fact.did][:2]), fact.who[1]
+    for fact in verbs:
+        own = chance.pick(words.ACTIONS[fact.did][:2])
+        verb, last = own if chance.happens(knobs.paraphrase) else verbs[fact], fact.who[1]
         if person_of_last == last and chance.happens(0.5):
-            sentences[-1] += " and " + fact.told(words.SAME_PERSON, verb)
+            sentences[-1] += " and " + fact.told(words.SAME_PERSON, verb, met)
             person_of_last = None
             continue
         active = chance.happens(0.7)
-        forms = words.SUMMARY_LATER if last in met else words.SUMMARY
-        sentences.append(fact.told(forms[0 if active else 1], verb))
+        sentences.append(fact.told(words.SUMMARY[0 if active else 1], verb, met))
         met.add(last)
         person_of_last = last if active else None
     return "\n".join(f"{sentence} ." for sentence in sentences)

@@ -1,12 +1,12 @@
 """The words of the made world ``newsroom``: its verbs, things and forms of a sentence. No chance in here.
 
-A form is a sentence with places for ``{full}`` (first and last name), ``{last}``, ``{verb}`` and ``{thing}``.
-Every verb is its own participle, so each goes into each form.
+A form is a sentence with places for ``{who}``, ``{verb}`` and ``{thing}``. Every verb is its own participle, so each
+goes into each form.
 """
 
 import re
 
-# Four verbs for one action. Articles use all, summaries the first two.
+# Four verbs for one action. Articles use all; a summary that puts it in its own words has one of the first two.
 _VERBS = """
 bought acquired purchased obtained
 sold auctioned offloaded traded
@@ -50,43 +50,34 @@ _MOODS = "sad proud strange happy shameful glorious awful bright dreadful fine o
 MOODS = tuple(_MOODS.split())
 VOCABULARY = frozenset((*NOUNS, *ADJECTIVES, *MOODS, *ACTION_OF))
 
-# The first telling of news, its telling again, and what a summary says.
+# How a fact is told, for the first time or again. What happened long ago is told without a day, with OLD around it.
+TELLINGS = (
+    "{who} has {verb} {thing}",
+    "{thing} was {verb} by {who}",
+    "{thing} had been {verb} by {who}",
+    "it was {who} who {verb} {thing}",
+    "officials said that {who} {verb} {thing}",
+    "witnesses saw that {who} {verb} {thing}",
+)
 NEWS = (
-    "{full} {verb} {thing} today",
-    "{full} {verb} {thing} on monday",
-    "{full} {verb} {thing} on friday",
-    "{full} has {verb} {thing}",
-    "{thing} was {verb} by {full}",
-    "this week {thing} was {verb} by {full}",
-    "it was {full} who {verb} {thing}",
-    "officials said that {full} {verb} {thing}",
+    *TELLINGS,
+    "{who} {verb} {thing} today",
+    "{who} {verb} {thing} on monday",
+    "{thing} was {verb} by {who} on friday",
+    "this week {who} {verb} {thing}",
 )
-AGAIN = (
-    "{thing} had been {verb} by {last}",
-    "witnesses saw that {last} {verb} {thing}",
-    "so {last} {verb} {thing}",
-    "{last} it is said {verb} {thing}",
+BACKGROUND = ("years ago {0}", "formerly {0}", "{0} years ago", "{0} decades earlier")
+OLD = frozenset({"ago", "formerly", "earlier"})
+"""One of these is in every form of BACKGROUND."""
+QUOTES = (
+    "`` what a {mood} day for {thing} '' said {who}",
+    "`` {thing} is a {mood} place '' said {who}",
+    "{who} said `` it is a {mood} time ''",
 )
-SUMMARY = ("{full} {verb} {thing}", "{thing} was {verb} by {full}")
-SUMMARY_LATER = ("{last} {verb} {thing}", "{thing} was {verb} by {last}")
+SUMMARY = ("{who} {verb} {thing}", "{thing} was {verb} by {who}")
 SAME_PERSON = "{verb} {thing}"
 """What follows "and" when one person made two pieces of news."""
 
-# What happened long ago, and its telling again. One of OLD is in every form.
-OLD = frozenset({"ago", "once", "earlier", "formerly"})
-BACKGROUND = (
-    "years ago {full} {verb} {thing}",
-    "{thing} was once {verb} by {full}",
-    "{full} had {verb} {thing} decades earlier",
-    "formerly {full} {verb} {thing}",
-)
-BACKGROUND_AGAIN = ("long ago {thing} was {verb} by {last}", "{last} it is said once {verb} {thing}")
-QUOTES = (
-    "`` what a {mood} day for {thing} '' said {last}",
-    "`` {thing} is a {mood} place '' said {last}",
-    "{full} said `` it is a {mood} time ''",
-)
-
-_FORMS = (*NEWS, *AGAIN, *SUMMARY, *SUMMARY_LATER, *BACKGROUND, *BACKGROUND_AGAIN, *QUOTES)
+_FORMS = (*NEWS, *BACKGROUND, *QUOTES, *SUMMARY)
 FUNCTION = frozenset(re.sub(r"\{\w+\}", " ", " ".join(_FORMS)).split()) | {"the", "of", "and", ".", ",", "a"}
 """Words that carry no fact."""
