@@ -68,7 +68,8 @@ class _Chunked(torch.autograd.Function):
                 if saved:
                     between[0][i][at], between[1][i][at] = state
                 part = _part(call, chunk, rows, state)
-                context[*chunk, rows], state = _block(part, numbers, _generator(seed, call, chunk, i))
+                weights, state = _weights(part, numbers, _generator(seed, call, chunk, i))
+                context[*chunk, rows] = weights.mT @ part.value
             after[0][at], after[1][at] = state
         ctx.save_for_backward(seed, query, key, value, bias, *between)
         ctx.call = replace(call, query=query[:0], key=key[:0], value=value[:0], bias=None)
@@ -99,8 +100,8 @@ class _Chunked(torch.autograd.Function):
         return None, None, *grads, *states
 
 
-def _block(part: Call, numbers: list[float] | None, generator: torch.Generator | None) -> tuple[Tensor, Coverage]:
-    """A few rows of a few heads: scores, softmax, rule, values."""
+def _weights(part: Call, numbers: list[float] | None, generator: torch.Generator | None) -> tuple[Tensor, Coverage]:
+    """A few rows of a few heads: scores, softmax, rule, dropout. The weights as (B, H, S, T) in the value's dtype."""
     a = _tile(part)
     if numbers is None or part.coverage is None:
         weights, after = part.rule(a.mT, part.coverage, protected=part.kept)
@@ -110,10 +111,7 @@ def _block(part: Call, numbers: list[float] | None, generator: torch.Generator |
     if generator is not None:
         kept = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
         weights = weights * kept / (1 - part.dropout)
-    weights = weights.to(part.value.dtype)
-    if weights.shape[-2] == 1:
-        return weights @ part.value, after
-    return (part.value.mT @ weights.mT).mT, after  # so that the gradient of the weights lies as they do
+    return weights.mT.to(part.value.dtype), after
 
 
 def _numbers(call: Call) -> list[float] | None:
@@ -143,17 +141,18 @@ def _block_backward(
 ) -> list[Tensor | None]:
     """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None: zero)."""
     query_heads = grads[0].shape[1]
-    tensors = (part.query, part.key, part.value, part.bias, *(part.coverage or ()))
+    tensors = (part.query, part.key, part.bias, *(part.coverage or ()))
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
-    query, key, value, bias, total, peak = leaves
+    query, key, bias, total, peak = leaves
     with torch.enable_grad():
-        again = replace(part, query=query, key=key, value=value, bias=bias, coverage=Coverage(total, peak))
-        context, after = _block(again, numbers, generator)
-    results = [(x, g) for x, g in zip((context, *after), (grad, *flows), strict=True) if g is not None]
+        again = replace(part, query=query, key=key, bias=bias, coverage=Coverage(total, peak))
+        weights, after = _weights(again, numbers, generator)
+    dv = weights.detach() @ grad
+    given = [(x, g) for x, g in zip((weights, *after), (part.value @ grad.mT, *flows), strict=True) if g is not None]
+    results, their_grads = zip(*given, strict=True)
     wanted = [x for x in leaves if x is not None]
-    outputs, inflows = zip(*results, strict=True)
-    found: Iterator[Any] = iter(torch.autograd.grad(outputs, wanted, inflows, allow_unused=True))
-    dq, dk, dv, dbias, *before = [None if x is None else next(found) for x in leaves]
+    found: Iterator[Any] = iter(torch.autograd.grad(results, wanted, their_grads, allow_unused=True))
+    dq, dk, dbias, *before = [None if x is None else next(found) for x in leaves]
     items, heads = chunk
     grads[0][items, heads, rows] = dq
     for whole, g in zip(grads[1:3], (dk, dv), strict=True):

@@ -24,6 +24,7 @@ class Diminish(torch.autograd.Function):
         ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: list[float]
     ) -> tuple[Tensor, Tensor, Tensor]:
         mode, s1, p1, s2, p2, _ = numbers
+        keep = ctx.needs_input_grad[0]
         m = a.cumsum(-1)
         after = total + m[..., -1]
         peaks = setters = None
@@ -39,9 +40,9 @@ class Diminish(torch.autograd.Function):
             peaks, setters = (peak.unsqueeze(-1), None) if a.shape[-1] == 1 else _peaks(a, peak)
             rate2, raised2 = _rate(m, y, s2, p2)
             saved += [rate2, raised2]
-            weights = torch.lerp(rate2, rate, peaks[..., : a.shape[-1]]).mul_(z)
+            weights = torch.lerp(rate2, rate, peaks[..., : a.shape[-1]], out=None if keep else rate2).mul_(z)
         elif mode == 1:
-            weights = rate * z
+            weights = torch.mul(rate, z, out=None if keep else rate)
         top = torch.maximum(peak, a.amax(-1)) if peaks is None or setters is None else peaks[..., -1].clone()
         ctx.numbers = numbers
         ctx.save_for_backward(a, peak, peaks, setters, *saved)
@@ -56,6 +57,7 @@ class Diminish(torch.autograd.Function):
         da, flow = d, None
         if mode:
             m, z, y, rate, raised = saved[:5]
+            dz = d * z
             t = torch.addcmul(m, a, z, value=-0.25)
             mean, change = _slopes(t, y, rate, raised, s1, p1)
             if mode == 2:
@@ -63,8 +65,8 @@ class Diminish(torch.autograd.Function):
                 mean2, change2 = _slopes(t, y, rate2, raised2, s2, p2)
                 gate = peaks[..., : a.shape[-1]]
                 mean, change = torch.lerp(mean2, mean, gate), torch.lerp(change2, change, gate)
-                flow = None if detach_gate else (rate - rate2).mul_(z).mul_(d)
-            da, lost = mean.mul_(d), change.mul_(z).mul_(d)
+                flow = None if detach_gate else (rate - rate2).mul_(dz)
+            da, lost = mean.mul_(d), change.mul_(dz)
             # A row adds to the coverage before each later row, and to half of the way through its own.
             before = lost.cumsum(-1)
             dtotal = before[..., -1] + (0 if dtotal is None else dtotal)
