@@ -1,23 +1,11 @@
 """Small recipes for the tests of this room, trained in a second."""
 
 import gc
-import warnings
 
 import pytest
+from tiny_recipes import tiny
 
 from dwindle.runs import recipe
-
-TINY = ["data.size={train: 24, dev: 4, test: 6}", "training.steps=2", "training.batch_size=4", "decoding.max_length=12"]
-NEWS = [*TINY, "model.size=tiny", "model.vocabulary=300", "model.source_length=40", "decoding.min_length=1"]
-
-
-@pytest.fixture(autouse=True)
-def _libraries_may_warn():
-    """The library's trainer warns of what it will change some day."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("default", category=FutureWarning)
-        warnings.filterwarnings("default", category=DeprecationWarning)
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -39,8 +27,3 @@ def small():
         return recipe.read(name, [*tiny(name), *changes])
 
     return small
-
-
-def tiny(name: str) -> list[str]:
-    """The changes that make a newsroom recipe tiny."""
-    return [*NEWS, *(f"start.{change}" for change in NEWS if "start" in recipe.shelf.mapping(name))]

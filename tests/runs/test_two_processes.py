@@ -5,8 +5,8 @@ import sys
 
 import pytest
 import torch
-from conftest import tiny
 from safetensors.torch import load_file
+from tiny_recipes import tiny
 
 from dwindle.metrics import outputs
 from dwindle.runs import directory, recipe, steps
