@@ -137,16 +137,14 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from dataclasses import replace
-import numpy as np
 from numbers_codec import SETTINGS, Numbers, corpus
-from dwindle.generation import parts
 from dwindle.generation.decode import decode
 import slow
-moment, count = sys.argv[2], int(sys.argv[3])
-calls = 0
-def dying(function, after=False):
+
+def deadly(function, count, after):
+    calls = 0
     def wrapper(*args, **kwargs):
-        global calls
+        nonlocal calls
         calls += 1
         if calls == count and not after:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -155,29 +153,33 @@ def dying(function, after=False):
             os.kill(os.getpid(), signal.SIGKILL)
         return given
     return wrapper
-if moment == "fsync":
-    os.fsync = dying(os.fsync)
-elif moment == "replace":
-    Path.replace = dying(Path.replace, after=True)
-decode(slow.model(1), Numbers(), corpus(), replace(SETTINGS, batch_size=3), Path(sys.argv[1]))
+
+for count in range(1, 9):
+    if os.fork() == 0:
+        if sys.argv[1] == "fsync":
+            os.fsync = deadly(os.fsync, count, after=False)
+        else:
+            Path.replace = deadly(Path.replace, count, after=True)
+        decode(slow.model(1), Numbers(), corpus(), replace(SETTINGS, batch_size=3), Path(sys.argv[2], str(count)))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
 def test_killed_at_every_write(moment, whole, tmp_path):
-    """kill -9 before and after each file is there: four parts, the outputs, the coverage, the summary."""
+    """kill -9 before each file is there, and after: four parts, the outputs, the coverage, the summary."""
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", KILLED, moment, str(tmp_path)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True)
+    assert [int(code) for code in done.stdout.split()] == [-signal.SIGKILL] * 7 + [0]
     for count in range(1, 9):
-        folder = tmp_path / str(count)
-        command = [sys.executable, "-c", KILLED, str(folder), moment, str(count)]
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths})
-        assert done.returncode == (0 if count == 8 else -signal.SIGKILL)
-        progress = []
+        folder, progress = tmp_path / str(count), []
         run(folder, progress=progress.append)
         assert sum(progress) == 11
         same(folder, whole)
-        assert not list(folder.glob("parts-*")) or count == 7
+        assert {p.name for p in folder.iterdir()} == {"outputs.jsonl", "coverage.npz", "decoding.json"}
 
 
 def test_done_is_done(whole, monkeypatch):

@@ -80,10 +80,11 @@ def decode(
     fingerprint, order = _survey(model, codec, examples, settings, layers)
     folder.mkdir(parents=True, exist_ok=True)
     mine = order[rank::shards]
+    parts = Parts(folder, fingerprint)
     if (summary := _finished(folder, fingerprint)) is not None:
+        parts.remove()
         progress(len(mine))
         return summary
-    parts = Parts(folder, fingerprint)
     done = parts.indices()
     todo = [index for index in mine if index not in done]
     progress(len(mine) - len(todo))
@@ -91,9 +92,14 @@ def decode(
         for indices in _batches(todo, settings.batch_size):
             parts.add(_decoded(model, codec, examples, indices, settings, layers))
             progress(len(indices))
-    if len(parts.indices()) < len(examples):
-        return None
-    return _merged(parts, codec, examples, folder, fingerprint)
+    try:
+        if len(parts.indices()) < len(examples):
+            return None
+        return _merged(parts, codec, examples, folder, fingerprint)
+    except FileNotFoundError:  # another shard, finished at the same moment, has done this and cleared up
+        if (summary := _finished(folder, fingerprint)) is None:
+            raise
+        return summary
 
 
 def _launched() -> tuple[int, int]:
@@ -195,23 +201,19 @@ def _finished(folder: Path, fingerprint: str) -> Summary | None:
 
 def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> Summary:
     """All parts as two files, the summary last; then the parts go."""
-    try:
-        items = parts.read()
-    except FileNotFoundError:  # another shard, finished at the same moment, has done all this
-        summary = _finished(folder, fingerprint)
-        if summary is None:
-            raise
-        return summary
+    items = parts.read()
+    if len(items) < len(examples):
+        raise FileNotFoundError(f"{parts.folder} had all items and has lost some: decode once more")
     lines = [_line(example, items[i].hypothesis) for i, example in enumerate(examples)]
-    write_whole(folder / "outputs.jsonl", "".join(lines).encode())
+    write_whole(folder / "outputs.jsonl", "".join(lines).encode(), parts.folder)
     file = io.BytesIO()
     covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
     coverage.write(file, covered, _places(codec, examples, covered))
-    write_whole(folder / "coverage.npz", file.getvalue())
+    write_whole(folder / "coverage.npz", file.getvalue(), parts.folder)
     truncated = sum(item.truncated for item in items.values())
     empty = sum(not item.hypothesis.strip() for item in items.values())
     summary = Summary(fingerprint, len(examples), truncated, empty)
-    write_whole(folder / SUMMARY, (json.dumps(asdict(summary)) + "\n").encode())
+    write_whole(folder / SUMMARY, (json.dumps(asdict(summary)) + "\n").encode(), parts.folder)
     parts.remove()
     return summary
 

@@ -64,9 +64,12 @@ class Parts:
         return sorted(self.folder.glob("*.npz"))
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, even after the power has failed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+def write_whole(path: Path, content: bytes, by: Path | None = None) -> None:
+    """Write a file that is there whole or not at all, even after the power has failed.
+
+    ``by``: the folder for what a killed process leaves behind; None: that of the file.
+    """
+    part = (by or path.parent) / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:
             file.write(content)
