@@ -21,6 +21,10 @@ def make(corpus: str, folder: Path) -> str | None:
         return _image_paragraphs(folder / corpus)
     if corpus == "scenes":
         return str(folder / corpus)  # where its features are kept
+    if corpus == "image-paragraphs":
+        return _paragraphs(folder / corpus)
+    if corpus == "scenes":
+        return str(folder / corpus)  # where its region features are kept
     translated = {"wmt14-en-de": "de", "wmt14-en-fr": "fr", "lines": "de"}
     return _lines(folder / corpus, translated[corpus]) if corpus in translated else None
 
@@ -46,6 +50,18 @@ def _nyt50(folder: Path) -> str:
                 f'<body.content><block class="full_text">{body}</block></body.content></body></nitf>'
             )
             (folder / f"{e.id}.xml").write_text(text)
+    return str(folder)
+
+
+def _paragraphs(folder: Path) -> str:
+    (folder / "features").mkdir(parents=True)
+    ids = {"train": range(8), "val": range(8, 10), "test": range(10, 12)}
+    for name, some in ids.items():
+        (folder / f"{name}_split.json").write_text(json.dumps(list(some)))
+    whole = [{"image_id": i, "paragraph": f"There are {i} dogs. A cat runs."} for some in ids.values() for i in some]
+    (folder / "paragraphs_v1.json").write_text(json.dumps(whole))
+    for i in range(12):
+        np.save(folder / "features" / f"{i}.npy", np.random.default_rng(i).random((3, 4), dtype=np.float32))
     return str(folder)
 
 
