@@ -59,6 +59,14 @@ def test_every_word_has_a_picture_of_what_it_used():
         assert halves[side] > halves[1 - side] + 50
 
 
+def test_what_dwindles_grows_dark():
+    """Both words look left; the second uses a quarter as much, and is darker on the strip."""
+    dim = trace(["a", " cat"], [[1.0, 0.0]] * 2, [[1.0, 0.0], [0.25, 0.0]])
+    made = np.asarray(sheet(GREY, BOXES, {"dim": dim}))[8 + 14 + 42]
+    first, second = (made[3 * (224 + 8) + n * 88 + 21].mean() for n in (0, 1))
+    assert first > second + 40
+
+
 def test_the_fragment_stands_alone_and_is_escaped():
     html = str(fragment(GREY, BOXES, {"<b>": trace(["</script>", ' "x"'], [[1.0, 0.0]] * 2, id="<i>")}))
     assert "<b>" not in html

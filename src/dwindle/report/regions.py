@@ -1,8 +1,9 @@
 """Images with their regions shaded by coverage: all of an output at once, and word by word on a strip.
 
 For each system one row of pictures: what it attended to, then what it used (the same, where its attention is plain),
-then a small picture for every word. A region is as bright as its share of the largest; what no bright region shows is
-dark. Pictures come from a scene's gold, or from whoever has the image and its boxes. Pillow draws; no model is loaded.
+then a small picture for every word. A region is as bright as its share of the largest, over all words on the strip;
+what no bright region shows is dark. Pictures come from a scene's gold, or from whoever has the image and its boxes.
+Pillow draws; no model is loaded.
 """
 
 import base64
@@ -32,10 +33,13 @@ _PAPER, _INK = (255, 255, 255), (30, 30, 30)
 Array = npt.NDArray[np.floating[Any]]
 
 
-def shaded(image: Image.Image, boxes: Sequence[Sequence[float]], shares: Array, side: int) -> Image.Image:
-    """The image, square, with each box as bright as its share (S,) of the largest; the brightest one is outlined."""
+def shaded(
+    image: Image.Image, boxes: Sequence[Sequence[float]], shares: Array, side: int, most: float | None = None
+) -> Image.Image:
+    """The image, square, with each box as bright as its share (S,) of ``most`` (None: of the largest here); the
+    brightest one is outlined."""
     picture = image.convert("RGB").resize((side, side))
-    most = float(shares.max(initial=0.0)) or 1.0
+    most = most or float(shares.max(initial=0.0)) or 1.0
     light = np.zeros((side, side), dtype=np.float32)
     scale = (side / image.width, side / image.height) * 2
     edges = [tuple(round(v * by) for v, by in zip(box, scale, strict=True)) for box in boxes]
@@ -43,7 +47,7 @@ def shaded(image: Image.Image, boxes: Sequence[Sequence[float]], shares: Array, 
         place = light[top:bottom, left:right]
         np.maximum(place, share, out=place)
     pixels = np.asarray(picture, dtype=np.float32)
-    lit = pixels * (_DARK + (1 - _DARK) * light[..., None]) + np.array(_TINT) * (0.25 * light[..., None])
+    lit = pixels * (_DARK + (1 - _DARK) * light[..., None]) + np.array(_TINT) * (0.1 * light[..., None])
     out = Image.fromarray(np.clip(lit, 0, 255).astype(np.uint8))
     if len(edges):
         ImageDraw.Draw(out).rectangle(edges[int(shares.argmax())], outline=_TINT, width=max(1, side // 100))
@@ -69,7 +73,7 @@ def _block(image: Image.Image, boxes: Sequence[Sequence[float]], name: str, trac
     plain = np.array_equal(trace.attention, trace.weights)
     sums = {"attention": trace.attention.sum(0), "used": trace.weights.sum(0)}
     shown = {name: image.resize((_LARGE, _LARGE))}
-    shown |= {label: shaded(image, boxes, x, _LARGE) for label, x in sums.items() if label == "used" or not plain}
+    shown |= {label: shaded(image, boxes, x, _LARGE) for label, x in sums.items() if label != "attention" or not plain}
     written = [t for t, word in enumerate(trace.output) if word.strip()]
     rows = -(-len(written) // _COLUMNS)
     height = max(_LARGE + _TEXT, rows * (_SMALL + _TEXT)) + 2 * _GAP
@@ -78,9 +82,10 @@ def _block(image: Image.Image, boxes: Sequence[Sequence[float]], name: str, trac
     pen = ImageDraw.Draw(block)
     for k, (label, picture) in enumerate(shown.items()):
         _put(block, pen, picture, k * (_LARGE + _GAP), _GAP, label)
+    most = float(trace.weights.max(initial=0.0))  # one scale for all words: what dwindles grows dark
     for n, t in enumerate(written):
         left, top = strip + n % _COLUMNS * (_SMALL + _GAP // 2), _GAP + n // _COLUMNS * (_SMALL + _TEXT)
-        _put(block, pen, shaded(image, boxes, trace.weights[t], _SMALL), left, top, trace.output[t].strip())
+        _put(block, pen, shaded(image, boxes, trace.weights[t], _SMALL, most), left, top, trace.output[t].strip())
     return block
 
 
