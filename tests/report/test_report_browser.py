@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import browser_kit
 import folders
-from dwindle.report import page, report
+from dwindle.generation import traces
+from dwindle.report import coverage, page, report
 
 pytestmark = browser_kit.MARKS
 pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'")
@@ -162,6 +164,20 @@ def test_raw_and_effective_differ_and_an_item_without_steps_says_so(opened):
     assert one(opened, f"{panel} .caption").text != used
     all_of(opened, "#t0-coverage .list li")[1].click()
     assert one(opened, f"{panel} h3 span").text == "sums only"
+
+
+def test_the_page_of_one_text(driver, tmp_path):
+    """Two models on one text that is no HTML: steps by keyboard, and no error."""
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), size=2).astype(np.float32)
+    tokens, nasty = ["<b>", "two", "</s>"], "<b> two"
+    made = traces.Trace("text", nasty, tokens, [0, 4, -1], ["<i>", " out"], rows, rows / 2)
+    page.write(tmp_path / "c.html", coverage.html({"plain": made, "<u>": made}))
+    fresh(driver, tmp_path / "c.html")
+    one(driver, ".output").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert one(driver, ".output .now").text == "out"
+    assert one(driver, ".caption").text.startswith("Step 2:")
+    assert [shown.text for shown in all_of(driver, ".shaded")] == [nasty, nasty]
+    assert driver.get_log("browser") == []
 
 
 @pytest.mark.parametrize("width", [1280, 360])
