@@ -35,7 +35,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def some(cache):
-    return list(examples("train", 40, 1, cache=cache))
+    return list(examples("train", 40, 1, folder=cache))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_regions_show_what_gold_says(some):
 
 
 def test_examples_are_the_same_every_time_and_differ_between_seeds_and_splits(some, cache, tmp_path):
-    again = examples("train", 3, 1, cache=str(tmp_path))
+    again = examples("train", 3, 1, folder=str(tmp_path))
     for one, two in zip(some[:3], again, strict=True):
         assert (one.id, one.references, one.gold) == (two.id, two.references, two.gold)
         assert np.array_equal(np.asarray(one.input), np.asarray(two.input))
@@ -136,13 +136,13 @@ def test_pictures_show_the_colours_that_are_told(some):
 
 def test_features_are_made_once(cache, monkeypatch, some):
     monkeypatch.setattr(scenes_features, "_write", lambda *a: pytest.fail("made again"))
-    assert len(examples("train", 40, 1, cache=cache)) == 40
+    assert len(examples("train", 40, 1, folder=cache)) == 40
 
 
 def test_a_killed_maker_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes_features, "features", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        examples("train", 2, 1, cache=str(tmp_path))
+        examples("train", 2, 1, folder=str(tmp_path))
     assert not list(tmp_path.iterdir())
 
 

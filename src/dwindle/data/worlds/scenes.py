@@ -13,7 +13,7 @@ Everything is known: which words speak of which thing, and which regions show it
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 from dwindle.data.example import Example, Split
@@ -54,22 +54,24 @@ class Scenes:
 
 
 def examples(
-    split: Split, size: int | None, seed: int, knobs: Scenes | None = None, cache: str | None = None
+    split: Split, size: int | None, seed: int, knobs: Scenes | None = None, folder: str | None = None
 ) -> Sequence[Example]:
     """The first ``size`` examples of a split. Example i does not depend on how many there are.
 
-    Region features are made the first time and kept in ``cache`` (None: the user's cache folder).
+    Region features are made the first time and kept in ``folder`` (None: the user's cache folder).
     """
     from dwindle.data.worlds.scenes_features import kept
 
     knobs = knobs or Scenes()
     make = partial(scene, split, seed, knobs)
-    regions = kept((VERSION, split, seed, knobs), make, SIZES[split] if size is None else size, knobs.network, cache)
-    return Lazy(lambda index: _example(f"scenes-{split}-{index}", make(index), regions[index]), range(len(regions)))
+    regions = kept((VERSION, split, seed, knobs), make, SIZES[split] if size is None else size, knobs.network, folder)
 
+    @cache  # training asks for every example many times
+    def example(index: int) -> Example:
+        gold, name = make(index), f"scenes-{split}-{index}"
+        return Example(name, name, (gold.pop("paragraph"),), gold, regions[index])
 
-def _example(name: str, gold: dict[str, Any], image: Any) -> Example:
-    return Example(name, name, (gold.pop("paragraph"),), gold, image)
+    return Lazy(example, range(len(regions)))
 
 
 def scene(split: Split, seed: int, knobs: Scenes, index: int) -> dict[str, Any]:
