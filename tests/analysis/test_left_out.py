@@ -26,6 +26,12 @@ def test_sentences_are_lines_or_end_at_marks():
     assert left_out.sentences("") == []
 
 
+def test_one_sentence_is_ranked_by_its_words():
+    assert left_out.units("One. Two!") == ("sentences", [(0, 5), (5, 9)])
+    assert left_out.units("a bb c") == ("words", [(0, 1), (2, 4), (5, 6)])
+    assert left_out.units("") == ("words", [])
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 3)), min_size=2, max_size=30))
 def test_auroc_and_threshold_are_those_of_a_loop(rows):
     left, scores = np.array([r[0] for r in rows]), np.array([float(r[1]) for r in rows])

@@ -115,3 +115,19 @@ def test_settings_are_parted_into_those_that_differ_and_those_that_do_not(tmp_pa
     assert dict(shared.rows)["decoding.beams"] == (Cell("4"),)
     [only] = tables.settings(measured(base).test.arms)
     assert "model.rule" in dict(only.rows)
+
+
+def test_the_summary_says_what_is_clear(tmp_path):
+    m = measured(folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2))
+    m._differences = {
+        ("b", "rouge1"): Difference(1, 0.5, 2, 0.01),
+        ("b", "rouge2"): Difference(-1, -2, -0.5, 0.01),
+        ("b", "rougeL"): Difference(1, -1, 3, 0.3),
+    }
+    assert tables.summary(m) == [
+        "b against a: better in ROUGE-1; worse in ROUGE-2; no clear difference in the other 1 of 3 metrics."
+    ]
+    m.main = ["rougeL"]
+    assert tables.summary(m) == ["b against a: no clear difference in 1 of 1 metrics."]
+    m.main = ["novelty1"]
+    assert tables.summary(m) == []

@@ -38,7 +38,7 @@ def test_pages_have_traced_items_first_and_sums_for_the_rest(tmp_path):
     assert np.allclose(unpacked(sums["raw"]), raw, atol=raw.max() / 255)
     item = measured.test.items[3]
     expected = left_out.shares(found[0].effective["item-3"], found[0].places["item-3"], left_out.sentences(item.source))
-    assert [share for _, _, share in sums["sentences"]] == [round(share, 3) for share in expected]
+    assert [share for _, _, share in sums["parts"]] == [round(share, 3) for share in expected]
 
 
 def test_a_page_holds_so_many_items(tmp_path, monkeypatch):

@@ -71,9 +71,9 @@ def test_coverage_of_a_file_and_of_a_pipe(run, model, tmp_path, monkeypatch):
     code, said, _ = run("coverage", model, "--json")
     [record] = json.loads(said)
     assert code == 0
-    assert [row["text"] for row in record["sentences"]] == TEXT.split("\n")
-    assert all(row["left_out"] == (row["share"] <= record["threshold"]) for row in record["sentences"])
-    assert sum(row["share"] for row in record["sentences"]) > 0
+    assert [row["text"] for row in record["parts"]] == TEXT.split("\n")
+    assert all(row["left_out"] == (row["share"] <= record["threshold"]) for row in record["parts"])
+    assert sum(row["share"] for row in record["parts"]) > 0
 
 
 def test_coverage_says_what_is_wrong_in_one_sentence(run, model, tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 """Which parts of a source did an output leave out? What coverage says of it, and how far that can be believed.
 
-A part is a sentence (or any span). Its *share* is the mean coverage of its tokens over the mean of all tokens: 1 is
-average, 0 was never looked at. A part that the model was not given, since the source was cut, has none. Where the truth
-is known, in the made worlds, shares are judged by AUROC, next to two rivals: raw attention and lexical overlap.
+A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its tokens over the mean
+of all tokens: 1 is average, 0 was never looked at. A part that the model was not given, since the source was cut, has
+none. Where the truth is known, in the made worlds, shares are judged by AUROC, next to two rivals: raw attention and
+lexical overlap.
 
 Attention tells disengagement, not misstatement: a sentence with no share was hardly used, but one with a large share
 may still be misreported. Reads coverage and texts; loads no model.
@@ -68,6 +69,14 @@ def sentences(source: str) -> list[Span]:
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     spans = [(end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)]
     return [span for span in spans if source[slice(*span)].strip()]
+
+
+def units(source: str) -> tuple[str, list[Span]]:
+    """What a source is ranked by: its sentences, or the words of a source of one sentence; and what they are called."""
+    spans = sentences(source)
+    if len(spans) > 1:
+        return "sentences", spans
+    return "words", [match.span() for match in re.finditer(r"\S+", source)]
 
 
 def shares(coverage: Array, places: Places, parts: Sequence[Span]) -> list[float | None]:
@@ -147,7 +156,7 @@ def _phrasebook(gold: dict[str, Any], source: str, output: str) -> tuple[list[Sp
     """Every source word is a part; it is left out when the output has no whole translation of it. A word that stands
     several times and is translated fewer times is in doubt."""
     tokens = Counter(output.lower().split())
-    spans = [match.span() for match in re.finditer(r"\S+", source)]
+    _, spans = units(source)
     times = Counter(str(entry["options"]) for entry in gold["alignment"])
     truth: Truth = []
     for entry in gold["alignment"]:

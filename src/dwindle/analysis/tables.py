@@ -40,6 +40,26 @@ def differences(measured: Measured) -> Made:
     return Table(f"Differences to {base}", ("system", *map(title, metrics)), tuple(rows), notes)
 
 
+def summary(measured: Measured) -> list[str]:
+    """One sentence a system: in what it is clearly better and worse than the base."""
+    base, *others = measured.arms
+    said = []
+    for arm in others:
+        found = {m: measured.difference(arm, m) for m in measured.main if direction(m)}
+        known = {m: d for m, d in found.items() if d and d.low is not None}
+        better = [title(m) for m, d in known.items() if d.clear and d.value * direction(m) > 0]
+        worse = [title(m) for m, d in known.items() if d.clear and d.value * direction(m) < 0]
+        rest = len(known) - len(better) - len(worse)
+        parts = [f"better in {', '.join(better)}"] if better else []
+        parts += [f"worse in {', '.join(worse)}"] if worse else []
+        parts += (
+            [f"no clear difference in {'the other ' if parts else ''}{rest} of {len(known)} metrics"] if rest else []
+        )
+        if parts:
+            said.append(f"{arm} against {base}: {'; '.join(parts)}.")
+    return said
+
+
 def like_for_like(measured: Measured) -> Made:
     """The ablation: next to each arm's scores, every setting in which it differs from the base (Table 9's shape)."""
     base, *others = measured.test.arms

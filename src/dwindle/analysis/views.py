@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dwindle.analysis.arms import Run
-from dwindle.analysis.left_out import Part, judged, sentences, shares
+from dwindle.analysis.left_out import Part, judged, shares, units
 from dwindle.analysis.measure import Measured
 from dwindle.generation import coverage, traces
 from dwindle.generation.traces import Trace
@@ -83,13 +83,14 @@ def from_trace(one: Trace) -> dict[str, Any]:
 
 
 def _view(source: str, places: npt.NDArray[np.int64], raw: Array, effective: Array) -> dict[str, Any]:
-    spans = sentences(source)
+    unit, spans = units(source)
     found = [None if share is None else round(share, 3) for share in shares(effective, places, spans)]
     return {
         "places": places.tolist(),
         "raw": packed(raw),
         "effective": packed(effective),
-        "sentences": [[*span, share] for span, share in zip(spans, found, strict=True)],
+        "unit": unit,
+        "parts": [[*span, share] for span, share in zip(spans, found, strict=True)],
     }
 
 

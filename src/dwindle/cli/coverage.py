@@ -23,6 +23,8 @@ def coverage(
 ) -> None:
     """Write the output for one text, rank the text's sentences by how little of them was used, and draw it all.
 
+    A text of one sentence is ranked word by word.
+
     What coverage tells is disengagement, not misstatement: a sentence that was hardly used is likely left out, but one
     that was used much may still be misreported.
     """
@@ -52,15 +54,15 @@ def _read(path: Path) -> str:
 
 
 def _record(name: str, one: "Trace") -> dict[str, Any]:
-    from dwindle.analysis.left_out import THRESHOLD, sentences, shares
+    from dwindle.analysis.left_out import THRESHOLD, shares, units
 
-    spans = sentences(one.text)
+    unit, spans = units(one.text)
     told = zip(spans, shares(one.weights.sum(0), one.places, spans), strict=True)
     rows = [
         {"start": a, "end": b, "text": one.text[a:b].strip(), "share": share, "left_out": _is_low(share, THRESHOLD)}
         for (a, b), share in told
     ]
-    return {"model": name, "output": "".join(one.output), "threshold": THRESHOLD, "sentences": rows}
+    return {"model": name, "output": "".join(one.output), "threshold": THRESHOLD, "unit": unit, "parts": rows}
 
 
 def _is_low(share: float | None, threshold: float) -> bool | None:
@@ -73,12 +75,12 @@ def _print(console: Console, name: str, one: "Trace") -> None:
     console.print(f"[bold]{escape(name)}[/]\n{escape(record['output'])}\n")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("least covered sentences of the source")
-    given = [row for row in record["sentences"] if row["share"] is not None]
+    table.add_column(f"least covered {record['unit']} of the source")
+    given = [row for row in record["parts"] if row["share"] is not None]
     for row in sorted(given, key=lambda row: row["share"])[:8]:
         colour = "yellow" if row["left_out"] else "dim"
         table.add_row(f"[{colour}]{row['share']:.2f}", escape(row["text"]))
     console.print(table)
-    unread = len(record["sentences"]) - len(given)
-    more = f" {unread} sentences were beyond the model's length and not given to it." if unread else ""
+    unread = len(record["parts"]) - len(given)
+    more = f" {unread} {record['unit']} were beyond the model's length and not given to it." if unread else ""
     console.print(f"[dim]1 is average; at most {record['threshold']} counts as left out.{more}\n")

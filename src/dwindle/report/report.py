@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dwindle import __version__
-from dwindle.analysis import arms, published
+from dwindle.analysis import arms, published, tables
 from dwindle.analysis.arms import Run
 from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
@@ -38,7 +38,7 @@ def make(
 def html(report: Report) -> str:
     """The whole report as one page."""
     blocks = [(_heading(report, measured), _sections(measured)) for measured in report.tests]
-    abouts = [_about(measured) for measured in report.tests]
+    abouts = [[_about(measured), *tables.summary(measured)] for measured in report.tests]
     last = [sections.paper(published.tables(report.tests))]
     return page.render(
         "report.html", blocks=blocks, abouts=abouts, last=last, missing=report.missing, version=__version__

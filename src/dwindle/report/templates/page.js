@@ -194,7 +194,7 @@ function coverage(place, data) {
     const what = state.mode === "raw" ? "the attention it got in all steps" : "the weight it was used with in all steps";
     return make("p", {class: "key"},
       make("span", {}, make("span", {class: "ramp"}), ` a token's coverage: ${what}`),
-      make("span", {}, make("span", {class: "left"}, "left out?"), ` sentences with at most ${data.threshold} of the average`));
+      make("span", {}, make("span", {class: "left"}, "left out?"), ` parts with at most ${data.threshold} of the average`));
   }
 
   function panel(item, view, scale) {
@@ -290,7 +290,7 @@ function shadedSource(text, view, threshold) {
   const marks = view.places.map(() => null);
   const pieces = [];
   let next = 0, end = 0;
-  for (const [first, last, share] of view.sentences) {
+  for (const [first, last, share] of view.parts) {
     if (first > end) pieces.push(text.slice(end, first));
     const kind = share === null ? "unread" : share <= threshold ? "left" : "";
     const sentence = make("span", {class: `sentence ${kind}`, title: share === null ? "not given to the model" : `${share.toFixed(2)} of the average`});
@@ -317,13 +317,13 @@ function shade(element, value) {
 }
 
 function leastCovered(item, view, threshold) {
-  const ranked = view.sentences.filter(([, , share]) => share !== null).sort((a, b) => a[2] - b[2]);
-  const unread = view.sentences.length - ranked.length;
+  const ranked = view.parts.filter(([, , share]) => share !== null).sort((a, b) => a[2] - b[2]);
+  const unread = view.parts.length - ranked.length;
   const rows = ranked.slice(0, 5).map(([first, last, share]) => make("li", {class: share <= threshold ? "low" : ""},
     make("b", {}, share.toFixed(2)), make("span", {}, item.source.slice(first, last).trim())));
   return make("details", {class: "least", open: ""},
-    make("summary", {}, "Least covered sentences"), make("ol", {}, ...rows),
-    unread ? make("p", {class: "note"}, `${unread} sentences were beyond the model's length and not given to it.`) : null);
+    make("summary", {}, `Least covered ${view.unit}`), make("ol", {}, ...rows),
+    unread ? make("p", {class: "note"}, `${unread} ${view.unit} were beyond the model's length and not given to it.`) : null);
 }
 
 // Numbers that Python packed: the largest, then square roots of shares of it as bytes.
