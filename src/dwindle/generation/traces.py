@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dwindle.data.example import Example
-from dwindle.generation.generate import counted, generate
+from dwindle.generation.generate import counted, prepared, search
 from dwindle.generation.parts import write_whole
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Batch, Codec
@@ -56,7 +56,8 @@ class Trace:
 def trace(model: "PreTrainedModel", codec: Codec, example: Example, settings: DecodingSettings) -> Trace:
     """Decode one example and look at every step."""
     batch = codec.collate([codec.encode(example.input)])
-    return traced(model, codec, example, batch, generate(model, batch, settings))
+    with prepared(model, settings):
+        return traced(model, codec, example, batch, search(model, batch, settings))
 
 
 def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batch, sequences: "Tensor") -> Trace:

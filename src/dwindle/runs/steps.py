@@ -20,7 +20,6 @@ from rich.progress import Progress
 from dwindle.data.load import load
 from dwindle.generation import traces
 from dwindle.generation.decode import SUMMARY, decode
-from dwindle.generation.generate import counted
 from dwindle.metrics import catalogue, layout, outputs, score, significance
 from dwindle.models import build as models
 from dwindle.runs import directory, processes, recipe
@@ -97,9 +96,7 @@ def generate(run: Run, say: Say) -> None:
                 decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
             processes.wait()
             if processes.first():
-                with counted(model, run.recipe.model.layers):
-                    looked = traces.traces(model, codec, examples, run.recipe.decoding)
-                traces.write(run.folder / traces.FILE, looked)
+                traces.write(run.folder / traces.FILE, traces.traces(model, codec, examples, run.recipe.decoding))
             counts |= json.loads((run.folder / SUMMARY).read_text(encoding="utf-8"))
 
 
