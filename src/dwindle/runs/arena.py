@@ -74,6 +74,8 @@ def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[
     folder = out / arm / f"seed-{wanted.seed}"
     shared = wanted.start == plan.arms[plan.base].start
     start = (out / "start" if shared else out / arm / "start") if wanted.start else None
+    if wanted.start and not shared:
+        _begin(plan, wanted.start, out / arm / "start", out, say)
     with steps.prepared(wanted, folder, start, say) as run:
         for row in runs.values():
             if row and row[-1].recipe.seed == wanted.seed:
@@ -82,6 +84,14 @@ def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[
         steps.generate(run, say)
         steps.score_outputs(run, say)
     return run
+
+
+def _begin(plan: Arena, own: Recipe, folder: Path, out: Path, say: Say) -> None:
+    """Train the start that an arm has for itself, from the checkpoint that the base's start began with if it can."""
+    common = plan.arms[plan.base].start
+    before = out / "start" / "start" if common and own.start and own.start == common.start else None
+    with steps.prepared(own, folder, before, say) as begun:
+        steps.train(begun, say)
 
 
 def _compared(plan: Arena, found: dict[str, list[Statistics]]) -> dict[str, Any]:

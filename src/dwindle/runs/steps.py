@@ -48,7 +48,7 @@ def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) 
     if wanted.start:
         start = start or _beside(folder, wanted)
     with _full_disk(folder), directory.opened(folder, wanted, start) as made:
-        if wanted.start:
+        if wanted.start and not made.done("train"):  # a trained model needs its start no more
             with prepared(wanted.start, start, None, say) as begun:
                 train(begun, say)
         yield made
