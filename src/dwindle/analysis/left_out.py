@@ -1,9 +1,9 @@
 """Which parts of a source did an output leave out? What coverage says of it, and how far that can be believed.
 
-A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its tokens over the mean
-of all tokens: 1 is average, 0 was never looked at. A part that the model was not given, since the source was cut, has
-none. Where the truth is known, in the made worlds, shares are judged by AUROC, next to two rivals: raw attention and
-lexical overlap.
+A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its tokens over the
+mean of all tokens: 1 is average, 0 was never looked at. A part that the model was not given, since the source was
+cut, has none. Where the truth is known, in the made worlds, shares are judged by AUROC, next to two rivals: raw
+attention and lexical overlap.
 
 Attention tells disengagement, not misstatement: a sentence with no share was hardly used, but one with a large share
 may still be misreported. Reads coverage and texts; loads no model.

@@ -264,4 +264,4 @@ def _delta(difference: Difference | None, metric: str) -> Cell:
     if difference.low is not None and difference.high is not None:
         note.append(interval(metric, difference.low, difference.high))
     note.append("not tested" if difference.p is None else p_value(difference.p))
-    return Cell(number(metric, difference.value, sign=True), ", ".join(note), tone)
+    return Cell(number(metric, difference.value, sign=True), ",\n".join(note), tone)
