@@ -223,3 +223,15 @@ def test_it_learns_to_say_what_it_sees():
 
 def test_sizes_of_the_kit_are_all_different():
     assert len({V, D, H, E, A}) == 5  # else a transposed weight passes unseen
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_in_half_precision_it_is_nearly_the_same(rule):
+    model, inputs = tiny(rule, dtype=torch.float32), images(torch.float32)
+    loss = model(**inputs, labels=labels()).loss
+    with torch.autocast("cpu", torch.bfloat16):
+        half = model(**inputs, labels=labels()).loss
+    half.backward()
+    torch.testing.assert_close(half, loss, rtol=0.01, atol=0)
+    whole = tiny(rule, dtype=torch.bfloat16)
+    assert whole.generate(**images(torch.bfloat16), max_new_tokens=3).shape == (3, 4)
