@@ -120,10 +120,6 @@ def test_a_world_without_parts_is_refused_in_one_sentence():
         left_out.judged(item, np.ones(1), np.ones(1), [0])
 
 
-def test_the_least_covered_come_first_and_the_unread_not_at_all():
-    assert left_out.ranked([0.5, None, 0.1, 0.5]) == [2, 0, 3]
-
-
 def test_a_fact_told_with_another_verb_is_misreported():
     example = newsroom.examples("test", 1, 1)[0]
     fact = example.gold["facts"][0]

@@ -22,13 +22,13 @@ def test_a_report_of_files_and_runs(run, tmp_path):
 
 
 def test_figures_and_other_metrics(run, tmp_path):
-    path = str(folders.plain(tmp_path / "a.jsonl", 1))
-    code, said, _ = run(
-        "report", path, "--out", str(tmp_path / "r.html"), "--figures", str(tmp_path / "f"), "-m", "bleu"
-    )
+    path, drawn = str(folders.run(tmp_path / "run", 1)), tmp_path / "figures"
+    code, said, _ = run("report", path, "--out", str(tmp_path / "r.html"), "--figures", str(drawn), "-m", "bleu")
     assert code == 0
-    assert (tmp_path / "f" / "repetition.svg").is_file()
-    assert str(tmp_path / "f" / "gains.png") in said
+    names = ("figure1", "gains", "repetition", "entropy")
+    files = [drawn / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
+    assert said.splitlines()[1:] == list(map(str, files))
+    assert all(file.stat().st_size > 1000 for file in files)
     assert '<th scope="col">BLEU</th>' in (tmp_path / "r.html").read_text()
 
 

@@ -31,11 +31,3 @@ def test_every_g_starts_at_zero_and_falls_in_slope():
         assert line.get_ydata()[0] == 0
     for line in slopes.lines:
         assert (line.get_ydata()[1:] <= line.get_ydata()[:-1] + 1e-12).all()
-
-
-def test_all_of_them_as_files(measured, tmp_path):
-    files = figures.draw([measured], tmp_path / "figures")
-    assert sorted(file.name for file in files) == sorted(
-        f"{name}.{kind}" for name in ("figure1", "gains", "repetition", "entropy") for kind in ("png", "svg")
-    )
-    assert all(file.stat().st_size > 1000 for file in files)

@@ -11,7 +11,7 @@ may still be misreported. Reads coverage and texts; loads no model.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,9 +221,3 @@ def best_threshold(left: npt.NDArray[np.bool_], scores: Array) -> float:
     alarms = np.cumsum(np.bincount(place, ~left, len(values))) / max((~left).sum(), 1)
     best = int(np.argmax(hits - alarms))
     return float(values[best : best + 2].mean())  # halfway to the next score: the best guess for other items
-
-
-def ranked(found: Iterable[float | None]) -> list[int]:
-    """Numbers of the parts from the least covered on; those that the model was not given are not ranked."""
-    given = [(share, k) for k, share in enumerate(found) if share is not None]
-    return [k for _, k in sorted(given)]

@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows are a name and a cell for each column after the first. ``group`` starts a new block of rows."""
+    """Rows are a name and a cell for each column after the first."""
 
     caption: str
     columns: tuple[str, ...]
