@@ -202,6 +202,13 @@ def test_features_of_another_width_are_refused():
         tiny()(features=torch.zeros(1, 2, 4), decoder_input_ids=torch.tensor([[2]]))
 
 
+def test_what_is_missing_is_said():
+    with pytest.raises(ValueError, match="there is no image"):
+        tiny()(labels=labels())
+    with pytest.raises(ValueError, match="there is nothing to read"):
+        tiny()(**images())
+
+
 def test_it_learns_to_say_what_it_sees():
     """Which of four regions differs: greedy decoding says its kind for new images."""
     torch.manual_seed(1)

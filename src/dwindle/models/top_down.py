@@ -47,8 +47,8 @@ class TopDownConfig(PreTrainedConfig):
 
 
 @dataclass
-class Regions(ModelOutput):
-    """The embedded image. Every field has the images first, so that ``generate()`` fans it out into beams."""
+class Embedded(ModelOutput):
+    """An image's regions, embedded. Every field has the images first, so that ``generate()`` fans it out into beams."""
 
     last_hidden_state: Tensor
     """(N, S, H): the values of the attention."""
@@ -89,7 +89,7 @@ class RegionEncoder(nn.Module):
         self.regions, self.pooled = (nn.Sequential(x, nn.ReLU(), nn.Dropout(config.dropout)) for x in embed)
         self.keys = nn.Linear(config.hidden_size, config.attention_size)
 
-    def forward(self, features: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Regions:
+    def forward(self, features: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Embedded:
         """Features (N, S, D) and their mask (N, S), 1 for a region and 0 for padding."""
         width = self.regions[0].in_features
         if features.shape[-1] != width:
@@ -97,7 +97,7 @@ class RegionEncoder(nn.Module):
         weight = _mask(features, attention_mask).to(features.dtype).unsqueeze(-1)
         mean = (features * weight).sum(1) / weight.sum(1)
         embedded = self.regions(features)
-        return Regions(embedded, self.keys(embedded), self.pooled(mean))
+        return Embedded(embedded, self.keys(embedded), self.pooled(mean))
 
 
 class TopDownDecoder(nn.Module):
@@ -170,7 +170,7 @@ class TopDown(PreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
-        encoder_outputs: Regions | None = None,
+        encoder_outputs: Embedded | None = None,
         past_key_values: TopDownState | None = None,
         num_items_in_batch: Tensor | int | None = None,
         output_attentions: bool | None = None,
@@ -186,10 +186,12 @@ class TopDown(PreTrainedModel, GenerationMixin):
             decoder_input_ids: (N, T), the words to read where there are no labels.
         """
         if encoder_outputs is None:
-            assert features is not None, "an image comes as features (N, S, D)"
+            if features is None:
+                raise ValueError("there is no image: pass features (N, S, D)")
             encoder_outputs = self.encoder(features, attention_mask)
         if decoder_input_ids is None:
-            assert labels is not None, "words to read come as labels or decoder_input_ids"
+            if labels is None:
+                raise ValueError("there is nothing to read: pass labels or decoder_input_ids (N, T)")
             decoder_input_ids = self._shifted(labels)
         mask = _mask(encoder_outputs.last_hidden_state, attention_mask)
         hidden, attention, _weights, state = self._read(decoder_input_ids, encoder_outputs, mask, past_key_values)
@@ -202,7 +204,7 @@ class TopDown(PreTrainedModel, GenerationMixin):
         )
 
     def _read(
-        self, words: Tensor, regions: Regions, mask: Tensor, state: TopDownState | None
+        self, words: Tensor, regions: Embedded, mask: Tensor, state: TopDownState | None
     ) -> tuple[Tensor, Tensor, Tensor, TopDownState]:
         """Hidden states (N, T, H), attention and diminished weights (N, T, S) of the words, and the state after."""
         values, keys, pooled = regions.last_hidden_state, regions.keys, regions.pooled
