@@ -10,7 +10,23 @@ def test_help_names_every_verb(run):
     assert code == 0
     assert all(
         verb in out
-        for verb in ("rules", "certify", "demo", "families", "inspect", "score", "compare", "audit", "bench", "study")
+        for verb in (
+            "recipes",
+            "run",
+            "train",
+            "generate",
+            "arena",
+            "rules",
+            "certify",
+            "demo",
+            "families",
+            "inspect",
+            "score",
+            "compare",
+            "audit",
+            "bench",
+            "study",
+        )
     )
 
 

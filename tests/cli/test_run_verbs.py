@@ -1,6 +1,7 @@
 """``recipes``, ``run``, ``train``, ``generate``, ``score RUN``, ``arena`` and ``demo`` as a user types them."""
 
 import json
+import sys
 
 import pytest
 
@@ -138,6 +139,14 @@ def test_a_full_disk_is_said_so(run, tmp_path, monkeypatch):
     code, _, err = run("run", "newsroom/base", *TINY, "--out", str(tmp_path))
     assert code == 2
     assert "the disk is full while writing" in err
+
+
+def test_what_is_not_installed_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    monkeypatch.setattr(steps, "fit", lambda *_: __import__("accelerate"))
+    code, _, err = run("run", "newsroom/base", *TINY, "--out", str(tmp_path))
+    assert code == 2
+    assert "recipes need accelerate: type pip install 'dwindle[report,runs]'" in err
 
 
 def test_arena_prints_a_table(run, tmp_path):

@@ -28,7 +28,7 @@ def running() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dwindle"):
             raise
-        raise ValueError(f"recipes need {error.name}: type pip install 'dwindle[runs]'") from None
+        raise ValueError(f"recipes need {error.name}: type pip install 'dwindle[report,runs]'") from None
     except KeyboardInterrupt:
         typer.echo("\ndwindle: stopped, continue with the same command", err=True)
         raise typer.Exit(130) from None

@@ -48,7 +48,8 @@ def load(text: str, where: str) -> Any:
 
 def dump(value: Any) -> str:
     """A plain value as YAML, keys in their order."""
-    return yaml.safe_dump(value, sort_keys=False, width=100)
+    text: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=100)
+    return text
 
 
 def plain(settings: Any) -> dict[str, Any]:
