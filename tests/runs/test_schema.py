@@ -67,7 +67,7 @@ def test_everything_that_is_right_is_read():
         ("[1, 2]", "a recipe is [1, 2]: write keys and values there"),
         ("name: a\nname: b", "x.yaml has the key 'name' twice: keep one of them"),
         ("name: a\ninner: {rate: 1, rate: 2}", "x.yaml has the key 'rate' twice: keep one of them"),
-        ("name: [a", "x.yaml, line 1 is not YAML"),
+        ("name: a: b", "x.yaml, line 1 is not YAML"),
         ("name: !!python/object/apply:os.system [ls]", "x.yaml, line 1 is not YAML"),
     ],
 )
