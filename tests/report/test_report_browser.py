@@ -59,7 +59,7 @@ def one(driver, css):
 def test_no_error_and_no_request_but_the_file_itself(opened, file):
     events = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
     urls = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
-    assert {url for url in urls if not url.startswith(("about:", "chrome"))} == {file.as_uri()}
+    assert {url for url in urls if not url.startswith(("about:", "chrome", "data:"))} == {file.as_uri()}
     assert opened.get_log("browser") == []
 
 

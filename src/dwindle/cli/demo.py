@@ -1,8 +1,11 @@
 """``dwindle demo``: two small comparisons from scratch, on made data; ``--illustration``: the idea in three steps."""
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -39,11 +42,16 @@ def demo(
         from dwindle.runs import arena, recipe
 
         console = Console(highlight=False)
-        results = {}
+        plans = {}
         for world, (what, arms) in _WORLDS.items():
             console.print(f"\n[bold]{world}[/]: {what}, trained, then continued as {', '.join(arms)}.")
-            plan = arena.arena([recipe.read(f"demo/{world}/{arm}") for arm in arms], seeds, f"demo/{world}/plain")
-            results[world] = arena.fight(plan, out / world, say)
+            plans[world] = arena.arena(
+                [recipe.read(f"demo/{world}/{arm}") for arm in arms], seeds, f"demo/{world}/plain"
+            )
+        # Models this small gain nothing from a second thread, so each world has a core of its own.
+        with ProcessPoolExecutor(len(plans), get_context("spawn"), torch.set_num_threads, (1,)) as workers:
+            jobs = {world: workers.submit(arena.fight, plan, out / world, say) for world, plan in plans.items()}
+            results = {world: job.result() for world, job in jobs.items()}
         for world, result in results.items():
             console.print(f"\n[bold]{world}[/], {_WORLDS[world][0]} (made data)\n")
             show(result)
