@@ -55,7 +55,7 @@ def test_bad_bytes_are_named_by_line(tmp_path):
         Lines(path)
 
 
-@pytest.mark.parametrize("broken", [b"no gzip at all", gzip.compress(b"text " * 1000)[:-20]])
+@pytest.mark.parametrize("broken", [b"no gzip at all", gzip.compress(b"text " * 1000)[:-20]], ids=["none", "cut"])
 def test_a_broken_gz_is_a_sentence(tmp_path, broken):
     path = tmp_path / "x.gz"
     path.write_bytes(broken)
