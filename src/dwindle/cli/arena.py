@@ -1,7 +1,6 @@
 """``dwindle arena RECIPE...``: several recipes from one checkpoint, several seeds, one table of differences."""
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from rich.table import Table
 
 from dwindle.cli import scoring
 from dwindle.cli.running import running, say
+from dwindle.runs import processes
 
 
 def arena(
@@ -40,7 +40,7 @@ def arena(
         changes = [text for text in arms if "=" in text]
         recipes = [recipe.read(text, changes) for text in arms if "=" not in text]
         result = arenas.fight(arenas.arena(recipes, seeds, base, unequal), out, say)
-    if os.environ.get("RANK", "0") != "0":
+    if not processes.first():
         return
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))

@@ -1,12 +1,12 @@
 """``dwindle run RECIPE``: train, generate and score; ``dwindle train|generate RUN``: one step of a run."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dwindle.cli.running import Changes, running, say, show_scores
+from dwindle.runs import processes
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 
@@ -29,7 +29,7 @@ def run(
         from dwindle.runs import steps
 
         made = steps.run(recipes.read(recipe, changes or []), out, say=say)
-        if os.environ.get("RANK", "0") != "0":
+        if not processes.first():
             return
         if as_json:
             typer.echo(made.scores.read_text(encoding="utf-8"), nl=False)

@@ -1,7 +1,6 @@
 """What the verbs that run recipes share: what they need installed, how they report, how they stop, how scores look."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import scoring
+from dwindle.runs import processes
 
 if TYPE_CHECKING:
     from dwindle.runs.directory import Run
@@ -36,7 +36,7 @@ def running() -> Iterator[None]:
 
 def say(sentence: str) -> None:
     """Report on stderr, once for all processes."""
-    if os.environ.get("RANK", "0") == "0":
+    if processes.first():
         typer.echo(f"dwindle: {sentence}", err=True)
 
 

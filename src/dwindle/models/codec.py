@@ -7,6 +7,7 @@ neither corpora nor the model's weights.
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import torch
 from torch import Tensor
 
 Row = dict[str, Any]
@@ -15,6 +16,12 @@ Batch = dict[str, Any]
 """What the model's ``forward`` and ``generate`` take by name: tensors (B, ...)."""
 IGNORED = -100
 """The label of a position that is no word."""
+
+
+def padded(rows: list[list[int]], value: int) -> Tensor:
+    """(B, longest): rows of ids as one tensor, filled up with ``value``."""
+    width = max(map(len, rows))
+    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
 
 
 class Codec(Protocol):

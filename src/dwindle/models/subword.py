@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from dwindle.models.codec import Batch, Row
+from dwindle.models.codec import IGNORED, Batch, Row, padded
 
 FILE = "codec.json"
 NEWLINE = "Ċ"
@@ -63,13 +61,9 @@ class SubwordCodec:
         return row
 
     def collate(self, rows: list[Row]) -> Batch:
-        padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": -100}
-        batch: Batch = {
-            name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=padding[name])
-            for name in rows[0]
-        }
-        real = [torch.ones(len(row["input_ids"]), dtype=torch.long) for row in rows]
-        return {**batch, "attention_mask": pad_sequence(real, batch_first=True)}
+        padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": IGNORED}
+        batch: Batch = {name: padded([row[name] for row in rows], padding[name]) for name in rows[0]}
+        return {**batch, "attention_mask": padded([[1] * len(row["input_ids"]) for row in rows], 0)}
 
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
         return [self._text(ids) for ids in sequences.tolist()]

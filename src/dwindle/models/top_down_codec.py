@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dwindle.models.codec import IGNORED, Batch, Row
+from dwindle.models.codec import IGNORED, Batch, Row, padded
 from dwindle.models.vocabulary import END, PAD, START, Vocabulary
 
 FILE = "regions.json"
@@ -73,9 +73,7 @@ class RegionCodec:
             mask[i, : len(row["features"])] = 1
         batch = {"features": features, "attention_mask": mask}
         if "labels" in rows[0]:
-            longest = max(len(row["labels"]) for row in rows)
-            padded = [row["labels"] + [IGNORED] * (longest - len(row["labels"])) for row in rows]
-            batch["labels"] = torch.tensor(padded)
+            batch["labels"] = padded([row["labels"] for row in rows], IGNORED)
         return batch
 
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:

@@ -8,13 +8,14 @@ import base64
 import functools
 import hashlib
 import json
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
+
+from dwindle.generation.parts import write_whole
 
 
 def render(template: str, **values: Any) -> str:
@@ -30,10 +31,7 @@ def render(template: str, **values: Any) -> str:
 def write(path: Path, text: str) -> None:
     """Write whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=path.parent, delete=False) as file:
-        file.write(text)
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(path)
+    write_whole(path, text.encode())
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from dwindle.models.codec import IGNORED, Batch, Row
+from dwindle.models.codec import IGNORED, Batch, Row, padded
 from dwindle.models.vocabulary import END, PAD, SPECIAL, START, UNK, Vocabulary
 
 FILE = "words.json"
@@ -64,13 +64,13 @@ class WordCodec:
 
     def collate(self, rows: list[Row]) -> Batch:
         batch = {
-            "input_ids": _padded([row["input_ids"] for row in rows], PAD),
-            "attention_mask": _padded([[1] * len(row["input_ids"]) for row in rows], 0),
-            "extended_ids": _padded([row["extended_ids"] for row in rows], PAD),
+            "input_ids": padded([row["input_ids"] for row in rows], PAD),
+            "attention_mask": padded([[1] * len(row["input_ids"]) for row in rows], 0),
+            "extended_ids": padded([row["extended_ids"] for row in rows], PAD),
             "oov": _as_bytes([row["oov"] for row in rows]),
         }
         if "labels" in rows[0]:
-            batch["labels"] = _padded([row["labels"] for row in rows], IGNORED)
+            batch["labels"] = padded([row["labels"] for row in rows], IGNORED)
         return batch
 
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
@@ -111,11 +111,6 @@ class WordCodec:
         words = [*self.vocabulary.words, *oov]
         text = " ".join("\n" if i == _BREAK else words[i] for i in ids if i not in (START, PAD))
         return "\n".join(filter(None, (line.strip() for line in text.split("\n"))))
-
-
-def _padded(rows: list[list[int]], value: int) -> Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
 
 
 def _as_bytes(words: list[list[str]]) -> Tensor:
