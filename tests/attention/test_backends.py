@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dwindle
 from dwindle import Coverage
-from dwindle.attention.backends import cpu
+from dwindle.attention.backends import chunked, cpu
 from dwindle.attention.backends.call import Call
 from dwindle.attention.backends.cpu import build, op
 from dwindle.attention.backends.polynomial import even_terms, odd_terms, terms
@@ -33,6 +33,19 @@ def test_matrix(backend, rule, options):
     for shape in matrix.SHAPES:
         for dtype in matrix.TOLERANCES:
             matrix.compare(backend, rule, shape, options, dtype)
+
+
+@pytest.mark.parametrize("rows", [8, 61], ids="{} rows".format)
+@pytest.mark.parametrize("rule", matrix.RULES)
+@pytest.mark.parametrize("options", ["none", "row mask", "coverage"])
+def test_many_tiles(monkeypatch, rows, rule, options):
+    """Blocks of rows whose groups are of eight or, for a prime number, of one; one head, some heads, some items."""
+    monkeypatch.setattr(chunked, "_ROWS", rows)
+    monkeypatch.setattr(chunked, "_ELEMENTS", 2 * 9 * rows)
+    for shape in ((2, 3, 3, 130, 9, 8, 5), (3, 4, 2, 30, 9, 4, 4)):
+        matrix.compare("chunked", rule, shape, options, torch.float64)
+    monkeypatch.setattr(chunked, "_ELEMENTS", 4 * 9 * rows)
+    matrix.compare("chunked", rule, (5, 2, 2, 20, 9, 4, 4), options, torch.float32)
 
 
 @pytest.mark.slow

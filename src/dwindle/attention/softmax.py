@@ -41,15 +41,13 @@ def attention_scores(
     return _changed(_products(query, key, scale), mask, bias, softcap)
 
 
-def attended(
-    products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None, dim: int = -1
-) -> Tensor:
-    """What ``attention_rows`` makes of the products of queries and keys; source positions lie along ``dim``."""
+def attended(products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
+    """What ``attention_rows`` makes of the products of queries and keys."""
     scores = _changed(products, mask, bias, softcap)
     if mask is None and bias is None:
-        return scores.softmax(dim)
-    nothing = (scores == -math.inf).all(dim, keepdim=True)
-    return scores.masked_fill(nothing, 0).softmax(dim).masked_fill(nothing, 0)
+        return scores.softmax(-1)
+    nothing = (scores == -math.inf).all(-1, keepdim=True)
+    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 
 
 def _products(query: Tensor, key: Tensor, scale: float | None) -> Tensor:

@@ -1,6 +1,5 @@
 """Attention in chunks of heads and blocks of target rows, in plain PyTorch: exact, any device, no compiler.
 
-A tile, some rows of some heads, lies as (B, H, S, T): diminish.py says why.
 Nothing of size T x S is kept: the backward pass computes each block again from the coverage before it. Any
 rule and any option. While torch.compile traces, the eager twin is used: the compiler cannot look into this.
 """
@@ -14,11 +13,11 @@ from torch import Tensor
 
 from dwindle.attention.backends import eager
 from dwindle.attention.backends.call import Call
-from dwindle.attention.backends.diminish import Diminish
+from dwindle.attention.backends.diminish import Diminish, Space
 from dwindle.attention.coverage import Coverage
 from dwindle.attention.softmax import attended
 
-_ELEMENTS = 2**19  # of a block's scores: what an operation reads and writes should stay in a cache
+_ELEMENTS = 2**20  # of a tile: what an operation reads and writes should stay in a cache
 _ROWS = 64
 _FREED = 31 * 2**20
 
@@ -55,12 +54,12 @@ class _Chunked(torch.autograd.Function):
         peak: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         call = replace(call, query=query, key=key, value=value, bias=bias, coverage=None)
-        blocks = _blocks(query.shape[2])
+        blocks = _blocks(call)
         context = query.new_empty(*query.shape[:3], value.shape[3])
         after = total.clone(), peak.clone()
         saved = len(blocks) if any(ctx.needs_input_grad) else 0
         between = [total.new_empty(saved, *total.shape) for _ in range(2)]
-        numbers = _numbers(call)
+        numbers, space = _numbers(call), Space()
         for chunk in _chunks(call):
             at = _state_of(call, chunk)
             state = Coverage(after[0][at], after[1][at])
@@ -68,8 +67,10 @@ class _Chunked(torch.autograd.Function):
                 if saved:
                     between[0][i][at], between[1][i][at] = state
                 part = _part(call, chunk, rows, state)
-                weights, state = _weights(part, numbers, _generator(seed, call, chunk, i))
-                context[*chunk, rows] = weights.mT @ part.value
+                generator = _generator(seed, call, chunk, i)
+                space.restart()
+                weights, state = _weights(part, _products(part, space), numbers, generator, space)
+                context[*chunk, rows] = weights @ part.value
             after[0][at], after[1][at] = state
         ctx.save_for_backward(seed, query, key, value, bias, *between)
         ctx.call = replace(call, query=query[:0], key=key[:0], value=value[:0], bias=None)
@@ -81,37 +82,51 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         seed, query, key, value, bias, *between = ctx.saved_tensors
         call = replace(ctx.call, query=query, key=key, value=value, bias=bias)
-        blocks = list(enumerate(_blocks(query.shape[2])))
+        blocks = list(enumerate(_blocks(call)))
         if grad is None:  # only the coverage was used
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
-        grads = [None if x is None else torch.zeros_like(x) for x in (query, key, value, bias)]
+        grads = [None if x is None else x.new_zeros(x.shape) for x in (query, key, value, bias)]
         states = [x.new_zeros(x.shape[1:]) for x in between]
-        numbers = _numbers(call)
+        numbers, space = _numbers(call), Space()
         for chunk in _chunks(call):
             at = _state_of(call, chunk)
             flows = [None if g is None else g[at] for g in later]
             for i, rows in reversed(blocks):
                 part = _part(call, chunk, rows, Coverage(between[0][i][at], between[1][i][at]))
                 generator = _generator(seed, call, chunk, i)
-                flows = _block_backward(part, numbers, generator, grad[*chunk, rows], flows, grads, chunk, rows)
+                space.restart()
+                flows = _block_backward(part, numbers, generator, space, grad[*chunk, rows], flows, grads, chunk, rows)
             for state, flow in zip(states, flows, strict=True):
                 if flow is not None:
                     state[at] = flow
         return None, None, *grads, *states
 
 
-def _weights(part: Call, numbers: list[float] | None, generator: torch.Generator | None) -> tuple[Tensor, Coverage]:
-    """A few rows of a few heads: scores, softmax, rule, dropout. The weights as (B, H, S, T) in the value's dtype."""
-    a = _tile(part)
+def _products(part: Call, space: Space) -> Tensor:
+    return _product(part.query * part.scale, part.key.mT, space)
+
+
+def _product(left: Tensor, right: Tensor, space: Space) -> Tensor:
+    out = space.tile(left, *left.shape[:-1], right.shape[-1])
+    torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out=out.flatten(0, 1))
+    return out
+
+
+def _weights(
+    part: Call, products: Tensor, numbers: list[float] | None, generator: torch.Generator | None, space: Space
+) -> tuple[Tensor, Coverage]:
+    """A few rows of a few heads: softmax, rule, dropout. The weights are in the value's dtype."""
+    a = attended(products, mask=part.mask, bias=part.bias, softcap=part.softcap or None)
+    space.back(products)  # nobody's gradient looks at them again
     if numbers is None or part.coverage is None:
-        weights, after = part.rule(a.mT, part.coverage, protected=part.kept)
+        weights, after = part.rule(a, part.coverage, protected=part.kept)
     else:
-        weights, *state = Diminish.apply(a, *part.coverage, numbers)  # type: ignore[no-untyped-call]
-        weights, after = part.rule.finish(a.mT, weights.mT, part.kept), Coverage(*state)
+        weights, *state = Diminish.apply(a, *part.coverage, numbers, space)  # type: ignore[no-untyped-call]
+        weights, after = part.rule.finish(a, weights, part.kept), Coverage(*state)
     if generator is not None:
         kept = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
         weights = weights * kept / (1 - part.dropout)
-    return weights.mT.to(part.value.dtype), after
+    return weights.to(part.value.dtype), after
 
 
 def _numbers(call: Call) -> list[float] | None:
@@ -119,20 +134,11 @@ def _numbers(call: Call) -> list[float] | None:
     return replace(call, rule=replace(call.rule, renormalise=False)).numbers()
 
 
-def _tile(part: Call) -> Tensor:
-    """The plain attention of a block as (B, H, S, T)."""
-    scores = part.key @ (part.query * part.scale).mT
-    softcap = part.softcap or None
-    if scores.shape[-1] == 1:  # a column of one row lies like the row, and softmax is quicker along that
-        return attended(scores.mT, mask=part.mask, bias=part.bias, softcap=softcap).mT
-    mask, bias = (None if x is None else x.mT for x in (part.mask, part.bias))
-    return attended(scores, mask=mask, bias=bias, softcap=softcap, dim=-2)
-
-
 def _block_backward(
     part: Call,
     numbers: list[float] | None,
     generator: torch.Generator | None,
+    space: Space,
     grad: Tensor,
     flows: list[Tensor | None],
     grads: list[Any],
@@ -140,29 +146,36 @@ def _block_backward(
     rows: slice,
 ) -> list[Tensor | None]:
     """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None: zero)."""
-    query_heads = grads[0].shape[1]
-    tensors = (part.query, part.key, part.bias, *(part.coverage or ()))
+    tensors = (_products(part, space), part.bias, *(part.coverage or ()))
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
-    query, key, bias, total, peak = leaves
+    products, bias, total, peak = leaves
     with torch.enable_grad():
-        again = replace(part, query=query, key=key, bias=bias, coverage=Coverage(total, peak))
-        weights, after = _weights(again, numbers, generator)
-    dv = weights.detach() @ grad
-    given = [(x, g) for x, g in zip((weights, *after), (part.value @ grad.mT, *flows), strict=True) if g is not None]
+        again = replace(part, bias=bias, coverage=Coverage(total, peak))
+        weights, after = _weights(again, products, numbers, generator, space)
+    items, heads = chunk
+    query_heads = grads[0].shape[1]
+    _add_product(grads[2], chunk, query_heads, weights.detach().mT, grad)
+    arriving = (_product(grad, part.value.mT, space), *flows)
+    given = [(x, g) for x, g in zip((weights, *after), arriving, strict=True) if g is not None]
     results, their_grads = zip(*given, strict=True)
     wanted = [x for x in leaves if x is not None]
     found: Iterator[Any] = iter(torch.autograd.grad(results, wanted, their_grads, allow_unused=True))
-    dq, dk, dbias, *before = [None if x is None else next(found) for x in leaves]
-    items, heads = chunk
-    grads[0][items, heads, rows] = dq
-    for whole, g in zip(grads[1:3], (dk, dv), strict=True):
-        if whole.shape[1] == query_heads:
-            whole[items, heads] += g
-        else:
-            whole[items].index_add_(1, _key_heads(heads, query_heads, whole), g)
+    d: Any
+    d, dbias, *before = [None if x is None else next(found) for x in leaves]
+    grads[0][items, heads, rows] = (d @ part.key).mul_(part.scale)
+    _add_product(grads[1], chunk, query_heads, d.mT, part.query * part.scale)
     if grads[3] is not None:
         _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
     return before
+
+
+def _add_product(whole: Tensor, chunk: Chunk, query_heads: int, left: Tensor, right: Tensor) -> None:
+    """Adds ``left @ right``, of the query heads of a chunk, to the gradient of all keys or values."""
+    items, heads = chunk
+    if whole.shape[1] == query_heads:
+        whole[items, heads].flatten(0, 1).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
+    else:
+        whole[items].index_add_(1, _key_heads(heads, query_heads, whole), left @ right)
 
 
 def _part(call: Call, chunk: Chunk, rows: slice, coverage: Coverage) -> Call:
@@ -201,17 +214,27 @@ def _state_of(call: Call, chunk: Chunk) -> Chunk:
 
 def _chunks(call: Call) -> Iterator[Chunk]:
     """Whole items if they are small, else some heads of one item; all heads where they share a coverage."""
-    b, h, t, _ = call.query.shape
-    most = _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
-    fit = max(1, most // max(1, min(t, _ROWS) * call.key.shape[2]))
+    b, h, _, _ = call.query.shape
+    fit = max(1, _most(call) // max(1, _rows(call) * call.key.shape[2]))
     items, heads = (max(1, fit // h), h) if fit >= h or call.rule.share_heads else (1, fit)
     for i in range(0, b, items):
         for j in range(0, h, heads):
             yield slice(i, min(i + items, b)), slice(j, min(j + heads, h))
 
 
-def _blocks(t: int) -> list[slice]:
-    return [slice(i, min(i + _ROWS, t)) for i in range(0, t, _ROWS)]
+def _blocks(call: Call) -> list[slice]:
+    t, rows = call.query.shape[2], _rows(call)
+    return [slice(i, min(i + rows, t)) for i in range(0, t, rows)]
+
+
+def _rows(call: Call) -> int:
+    """Of a block: more where that makes one tile of all heads."""
+    b, h, t, _ = call.query.shape
+    return max(1, min(t, max(_ROWS, _most(call) // max(1, b * h * call.key.shape[2]))))
+
+
+def _most(call: Call) -> int:
+    return _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
 
 
 def _generator(seed: Tensor | None, call: Call, chunk: Chunk, block: int) -> torch.Generator | None:

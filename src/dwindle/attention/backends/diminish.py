@@ -1,13 +1,14 @@
 """A tile of attention through a rule of Box-Cox functions, with the gradient written out.
 
-The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h). Tiles lie with the target rows last,
-(..., S, T): PyTorch's running sums and maxima are quick along memory only. Knows neither queries nor keys.
+The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h). Knows neither queries nor keys.
 
 With c the coverage before a row of attention a, m = 1 + c + a / 2 and z = a / m, a weight is the gain
 g(c + a) - g(c) = s m^p z Q(z^2) with a short polynomial Q (polynomial.py); the slopes need one more for the middle
 of the powers at both ends. Nothing is a difference of two values of g or g'.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,95 +17,182 @@ from torch import Tensor
 from dwindle.attention.backends.polynomial import even_terms, odd_terms
 
 
+class Space:
+    """Memory for tiles, handed out again: what was given back last comes first, for it is still in a cache."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, Tensor] = {}
+        self._free: list[Tensor] = []
+
+    def tile(self, like: Tensor, *shape: int) -> Tensor:
+        """An empty tensor of ``shape``, or that of ``like``, in its dtype."""
+        shape = shape or like.shape
+        size = math.prod(shape)
+        flat = self._free.pop() if self._free else None
+        if flat is None or flat.numel() < size or flat.dtype != like.dtype:
+            flat = like.new_empty(size)
+            self._all[flat.data_ptr()] = flat
+        return flat[:size].view(shape)
+
+    def back(self, *tiles: Tensor) -> None:
+        """These are no longer needed. What is not from here is left alone."""
+        self._free += [self._all[x.data_ptr()] for x in tiles if x.data_ptr() in self._all]
+
+    def restart(self) -> None:
+        """Nothing is needed."""
+        self._free = list(self._all.values())
+
+
 class Diminish(torch.autograd.Function):
-    """Attention (..., S, T), coverage before (..., S) twice, ``Call.numbers``: weights and coverage after."""
+    """Attention (..., T, S), coverage before (..., S) twice, ``Call.numbers``: weights and coverage after."""
 
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: list[float]
+        ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: list[float], space: Space
     ) -> tuple[Tensor, Tensor, Tensor]:
         mode, s1, p1, s2, p2, _ = numbers
         keep = ctx.needs_input_grad[0]
-        m = a.cumsum(-1)
-        after = total + m[..., -1]
-        peaks = setters = None
         saved: list[Tensor] = []
-        weights = a
         if mode:
-            m.sub_(a, alpha=0.5).add_(1 + total.unsqueeze(-1))
-            z = a / m
-            y = z * z
-            rate, raised = _rate(m, y, s1, p1)
+            m, after = _along(torch.add, total, a, space)
+            m.add_(a, alpha=0.5).add_(1)
+            z = torch.div(a, m, out=space.tile(a))
+            y = torch.mul(z, z, out=space.tile(a))
+            rate, raised = _rate(m, y, s1, p1, space, spent=mode == 1 and not keep)
             saved = [m, z, y, rate, raised]
         if mode == 2:
-            peaks, setters = (peak.unsqueeze(-1), None) if a.shape[-1] == 1 else _peaks(a, peak)
-            rate2, raised2 = _rate(m, y, s2, p2)
-            saved += [rate2, raised2]
-            weights = torch.lerp(rate2, rate, peaks[..., : a.shape[-1]], out=None if keep else rate2).mul_(z)
+            rate2, raised2 = _rate(m, y, s2, p2, space, spent=not keep)
+            if not keep:
+                space.back(y, m)
+            peaks, top = _along(torch.maximum, peak, a, space)
+            saved += [peaks, rate2, raised2]
+            weights = torch.lerp(rate2, rate, peaks, out=space.tile(a) if keep else rate2).mul_(z)
         elif mode == 1:
-            weights = torch.mul(rate, z, out=None if keep else rate)
-        top = torch.maximum(peak, a.amax(-1)) if peaks is None or setters is None else peaks[..., -1].clone()
-        ctx.numbers = numbers
-        ctx.save_for_backward(a, peak, peaks, setters, *saved)
+            top = torch.maximum(peak, a.amax(-2))
+            weights = torch.mul(rate, z, out=space.tile(a) if keep else rate)
+        else:
+            after, top, weights = total + a.sum(-2), torch.maximum(peak, a.amax(-2)), a.clone()
+        if keep:
+            ctx.save_for_backward(a, peak, *saved)
+        ctx.numbers, ctx.space = numbers, space
         ctx.set_materialize_grads(False)
-        return weights if mode else a.clone(), after, top
+        return weights, after, top
 
     @staticmethod
     def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
-        a, peak, peaks, setters, *saved = ctx.saved_tensors
+        a, peak, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
+        space = ctx.space
         d = torch.zeros_like(a) if d is None else d
-        da, flow = d, None
+        da, flow, peaks = d, None, None
         if mode:
             m, z, y, rate, raised = saved[:5]
-            dz = d * z
-            t = torch.addcmul(m, a, z, value=-0.25)
-            mean, change = _slopes(t, y, rate, raised, s1, p1)
+            mean, fall = _slopes(y, rate, raised, s1, p1, space)
             if mode == 2:
-                rate2, raised2 = saved[5:]
-                mean2, change2 = _slopes(t, y, rate2, raised2, s2, p2)
-                gate = peaks[..., : a.shape[-1]]
-                mean, change = torch.lerp(mean2, mean, gate), torch.lerp(change2, change, gate)
-                flow = None if detach_gate else (rate - rate2).mul_(dz)
-            da, lost = mean.mul_(d), change.mul_(dz)
+                peaks, rate2, raised2 = saved[5:]
+                mean2, fall2 = _slopes(y, rate2, raised2, s2, p2, space)
+                mixed = [torch.lerp(x2, x1, peaks, out=space.tile(a)) for x1, x2 in ((mean, mean2), (fall, fall2))]
+                space.back(mean, mean2, fall, fall2)
+                mean, fall = mixed
+                flow = None if detach_gate else torch.sub(rate, rate2, out=rate).mul_(z).mul_(d)
+                space.back(rate2)
+            share = torch.div(d, torch.addcmul(m, a, z, value=-0.25, out=m), out=m)
+            da = torch.mul(mean, share, out=space.tile(a))
+            lost = torch.mul(fall, share.mul_(z), out=share)
+            space.back(mean, fall, z, y)
             # A row adds to the coverage before each later row, and to half of the way through its own.
-            before = lost.cumsum(-1)
-            dtotal = before[..., -1] + (0 if dtotal is None else dtotal)
-            da.add_(lost, alpha=0.5).sub_(before).add_(dtotal.unsqueeze(-1))
+            later, dtotal = _along(torch.add, None if dtotal is None else -dtotal, lost, space, backwards=True)
+            dtotal = -dtotal
+            da.sub_(lost, alpha=0.5).sub_(later)
+            space.back(later, lost)
         elif dtotal is not None:
-            da = d + dtotal.unsqueeze(-1)
+            da = d + dtotal.unsqueeze(-2)
         if flow is not None or dpeak is not None:
-            setters = _peaks(a, peak)[1] if setters is None else setters
-            by_setter = _by_setter(setters, flow, dpeak)
-            da, dpeak = da + by_setter[..., 1:], by_setter[..., 0]
-        return da, dtotal, dpeak, None
+            # The gradient of a peak runs backwards to the row that set it.
+            peaks = _along(torch.maximum, peak, a, space)[0] if peaks is None else peaks
+            flow = torch.zeros_like(a) if flow is None else flow
+            passed = torch.lt(a, peaks, out=peaks)
+            opened, dpeak = _opened(dpeak, passed, flow, space)
+            da = torch.addcmul(da, opened, torch.sub(1, passed, out=passed), out=opened)
+        return da, dtotal, dpeak, None, None
 
 
-def _rate(m: Tensor, y: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
-    """(g(c + a) - g(c)) / z, and m^p."""
-    rate = _polynomial(odd_terms(p, _terms(y)), y, s)
+def _along(
+    step: Callable[..., Tensor], start: Tensor | None, x: Tensor, space: Space, backwards: bool = False
+) -> tuple[Tensor, Tensor]:
+    """A running sum or maximum of rows (..., T, S), none below 0: as it comes to each row, and after all of them.
+
+    First in all groups of a few rows at once, then from group to group: PyTorch's own running sums and maxima are
+    slow along any dimension but the last, and operations on one row are too small for several threads.
+    """
+    here = space.tile(x)
+    order = slice(None, None, -1 if backwards else 1)
+    groups, given = _groups(here), _groups(x)
+    rows, now = groups.unbind(-2)[order], given.unbind(-2)[order]
+    rows[0].zero_()
+    for before, after, row in zip(rows, rows[1:], now, strict=False):
+        step(before, row, out=after)
+    end = torch.zeros_like(x[..., 0, :]) if start is None else start
+    last = 0 if backwards else -1
+    for group, row in list(zip(groups.unbind(-3), now[-1].unbind(-2), strict=True))[order]:
+        step(group, end.unsqueeze(-2), out=group)
+        end = step(group[..., last, :], row)
+    return here, end
+
+
+def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) -> tuple[Tensor, Tensor]:
+    """The gradient of the peak after each row, and before the first: what came later if the row ``passed`` it on.
+
+    In groups, as ``_along``, with the share of what comes after a group that gets to each of its rows.
+    """
+    here = space.tile(flow)
+    tiles = [_groups(x) for x in (here, space.tile(flow), passed, flow)]
+    rows, shares, kept, more = (x.unbind(-2)[::-1] for x in tiles)
+    rows[0].zero_()
+    shares[0].fill_(1)
+    for i, (row, share) in enumerate(zip(rows[1:], shares[1:], strict=True)):
+        torch.addcmul(more[i], rows[i], kept[i], out=row)
+        torch.mul(shares[i], kept[i], out=share)
+    end = torch.zeros_like(flow[..., 0, :]) if start is None else start
+    for group, share, keep, add in reversed(list(zip(*(x.unbind(-3) for x in tiles), strict=True))):
+        group.addcmul_(share, end.unsqueeze(-2))
+        end = torch.addcmul(add[..., 0, :], group[..., 0, :], keep[..., 0, :])
+    return here, end
+
+
+def _groups(x: Tensor) -> Tensor:
+    """Rows (..., T, S) in groups (..., T / n, n, S), of eight where that goes."""
+    rows = x.shape[-2]
+    size = next(n for n in range(8, 0, -1) if rows % n == 0)
+    return x.view(*x.shape[:-2], rows // size, size, x.shape[-1])
+
+
+def _rate(m: Tensor, y: Tensor, s: float, p: float, space: Space, spent: bool) -> tuple[Tensor, Tensor]:
+    """(g(c + a) - g(c)) / z, and m^p, in the place of m if that is spent."""
+    rate = _polynomial(odd_terms(p, _terms(y)), y, s, space)
     if p == 0:
         return rate, m
-    raised = torch.sqrt(m) if p == 0.5 else torch.log(m).mul_(p).exp_()
+    place = m if spent else space.tile(m)
+    raised = torch.sqrt(m, out=place) if p == 0.5 else torch.log2(m, out=place).mul_(p).exp2_()
     return rate.mul_(raised), raised
 
 
-def _slopes(t: Tensor, y: Tensor, rate: Tensor, raised: Tensor, s: float, p: float) -> tuple[Tensor, Tensor]:
-    """(g'(c) + g'(c + a)) / 2 and (g'(c + a) - g'(c)) / z, from t = (1 + c) (1 + c + a) / m."""
+def _slopes(y: Tensor, rate: Tensor, raised: Tensor, s: float, p: float, space: Space) -> tuple[Tensor, Tensor]:
+    """(g'(c) + g'(c + a)) / 2 and (g'(c) - g'(c + a)) / z, both times (1 + c) (1 + c + a) / m = m - a z / 4."""
     if p == 0:
-        return s / t, -s / t
-    middle = _polynomial(even_terms(p, _terms(y)), y, s / p).mul_(raised)  # of s / p (1 + x)^p
-    shared = p / t
-    return torch.addcmul(middle, rate, y, value=-0.25).mul_(shared), (rate - middle).mul_(shared)
+        return (slope := y.new_tensor(s)), slope
+    middle = _polynomial(even_terms(p, _terms(y)), y, s, space).mul_(raised)  # of s (1 + x)^p
+    mean = torch.addcmul(middle, rate, y, value=-p / 4, out=space.tile(y))
+    return mean, torch.sub(middle, rate, alpha=p, out=middle)
 
 
-def _polynomial(terms: tuple[float, ...], y: Tensor, scale: float) -> Tensor:
+def _polynomial(terms: tuple[float, ...], y: Tensor, scale: float, space: Space) -> Tensor:
     """By Horner's rule, divided by the highest term until the end: one pass over the tile less than terms."""
     lowest, *middle, highest = (scale * term for term in terms)
     highest = highest or 1e-30  # p = 1 has no higher terms
     *constants, start = (term / highest for term in middle)
     last, *steps = y.new_tensor([lowest, *constants]).unbind()
-    value = y + start
+    value = torch.add(y, start, out=space.tile(y))
     for constant in reversed(steps):
         torch.addcmul(constant, value, y, out=value)
     return torch.addcmul(last, value, y, value=highest, out=value)
@@ -113,20 +201,3 @@ def _polynomial(terms: tuple[float, ...], y: Tensor, scale: float) -> Tensor:
 def _terms(y: Tensor) -> int:
     """So many are exact to the dtype."""
     return 4 if y.dtype == torch.float32 else 11
-
-
-def _peaks(a: Tensor, peak: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., S, T + 1) twice: the peak before each row and after the last; who set it (0: earlier, t + 1: row t)."""
-    peaks, setters = torch.cat([peak.unsqueeze(-1), a], -1).cummax(-1)
-    return peaks, setters
-
-
-def _by_setter(setters: Tensor, flow: Tensor | None, dpeak: Tensor | None) -> Tensor:
-    """The gradient of each peak, ``flow`` before a row and ``dpeak`` after the last, summed where it was set."""
-    some: Any = dpeak if flow is None else flow
-    grads = torch.zeros(setters.shape, dtype=some.dtype, device=some.device)
-    if flow is not None:
-        grads.scatter_add_(-1, setters[..., :-1], flow)
-    if dpeak is not None:
-        grads.scatter_add_(-1, setters[..., -1:], dpeak.unsqueeze(-1))
-    return grads
