@@ -91,9 +91,11 @@ def test_direction_knows_what_is_better():
     ]
 
 
-def test_clear_is_an_interval_without_zero():
+def test_clear_is_an_interval_without_zero_and_a_small_p():
     assert Difference(1, 0.5, 2, 0.01).clear
     assert Difference(-1, -2, -0.5, 0.01).clear
+    assert Difference(1, 0.5, 2, None).clear
+    assert not Difference(1, 0.5, 2, 0.06).clear  # another comparison of the table used up the 5 %
     assert not Difference(1, -0.5, 2, 0.3).clear
     assert not Difference(1, None, None, None).clear
 

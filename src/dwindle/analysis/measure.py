@@ -46,8 +46,9 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether zero lies outside the interval."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        """Whether zero lies outside the interval, and the corrected p, where there is one, is below 0.05."""
+        outside = self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        return outside and (self.p is None or self.p < 0.05)
 
 
 def direction(metric: str) -> int:
