@@ -17,6 +17,7 @@ from dwindle import Coverage
 from dwindle.attention.backends import chunked, cpu
 from dwindle.attention.backends.call import Call
 from dwindle.attention.backends.cpu import build, op
+from dwindle.attention.backends.diminish import Space
 from dwindle.attention.backends.polynomial import even_terms, odd_terms, terms
 
 needs_kernel = pytest.mark.skipif(not cpu.available(), reason="no C++ compiler here")
@@ -46,6 +47,21 @@ def test_many_tiles(monkeypatch, rows, rule, options):
         matrix.compare("chunked", rule, shape, options, torch.float64)
     monkeypatch.setattr(chunked, "_ELEMENTS", 4 * 9 * rows)
     matrix.compare("chunked", rule, (5, 2, 2, 20, 9, 4, 4), options, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_tiles_are_handed_out_again(monkeypatch, dtype):
+    """As many for many blocks as for one."""
+    spaces = []
+    monkeypatch.setattr(chunked, "Space", lambda: spaces.append(Space()) or spaces[-1])
+    monkeypatch.setattr(chunked, "_ROWS", 8)
+    monkeypatch.setattr(chunked, "_ELEMENTS", 8 * 9)
+    for t in (8, 80):
+        q, k, v = (torch.randn(2, 2, n, 4, dtype=dtype, requires_grad=True) for n in (t, 9, 9))
+        dwindle.attention(q, k, v, rule=RULE, backend="chunked")[0].sum().backward()
+    forward, backward, *many = (len(space._all) for space in spaces)
+    assert many == [forward, backward]
+    assert forward < backward < 20
 
 
 @pytest.mark.slow

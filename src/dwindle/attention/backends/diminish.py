@@ -28,11 +28,12 @@ class Space:
         """An empty tensor of ``shape``, or that of ``like``, in its dtype."""
         shape = shape or like.shape
         size = math.prod(shape)
-        flat = self._free.pop() if self._free else None
-        if flat is None or flat.numel() < size or flat.dtype != like.dtype:
-            flat = like.new_empty(size)
-            self._all[flat.data_ptr()] = flat
-        return flat[:size].view(shape)
+        for i in reversed(range(len(self._free))):
+            if self._free[i].dtype == like.dtype and self._free[i].numel() >= size:
+                return self._free.pop(i)[:size].view(shape)
+        flat = like.new_empty(size)
+        self._all[flat.data_ptr()] = flat
+        return flat.view(shape)
 
     def back(self, *tiles: Tensor) -> None:
         """These are no longer needed. What is not from here is left alone."""
@@ -120,7 +121,7 @@ class Diminish(torch.autograd.Function):
 def _along(
     step: Callable[..., Tensor], start: Tensor | None, x: Tensor, space: Space, backwards: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """A running sum or maximum of rows (..., T, S), none below 0: as it comes to each row, and after all of them.
+    """A running sum, or maximum of what is not below 0, of rows (..., T, S): as it comes to each, and after the last.
 
     First in all groups of a few rows at once, then from group to group: PyTorch's own running sums and maxima are
     slow along any dimension but the last, and operations on one row are too small for several threads.
