@@ -44,9 +44,11 @@ def attention_scores(
 def attended(products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
     """What ``attention_rows`` makes of the products of queries and keys."""
     scores = _changed(products, mask, bias, softcap)
-    if mask is None and bias is None:
+    if (mask is None and bias is None) or not scores.shape[-1]:
         return scores.softmax(-1)
-    nothing = (scores == -math.inf).all(-1, keepdim=True)
+    nothing = scores.amax(-1, keepdim=True) == -math.inf
+    if scores.device.type == "cpu" and not torch.compiler.is_compiling() and not nothing.any():
+        return scores.softmax(-1)  # most calls; filling is slow
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 
 
@@ -61,9 +63,9 @@ def _changed(scores: Tensor, mask: Tensor | None, bias: Tensor | None, softcap: 
         scores = torch.tanh(scores / softcap) * softcap
     if bias is not None:
         scores = scores + bias
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-    return scores
+    if mask is not None and mask.dtype == torch.bool:
+        mask = scores.new_zeros(mask.shape).masked_fill_(~mask, -math.inf)
+    return scores if mask is None else scores + mask
 
 
 def grouped(x: Tensor, heads: int) -> Tensor:
