@@ -1,12 +1,14 @@
-"""The fused path against SDPA on shapes it was not tuned for, without the slow contenders.
+"""One path against SDPA on the shapes of text and on shapes it was not tuned for, without the slow eager twin.
 
-    python benchmarks/attention.py
+    python benchmarks/attention.py              what a call takes by itself
+    python benchmarks/attention.py chunked      what it takes where there is no compiler
 
 Interleaved, medians, forward / forward + backward as ratios to F.scaled_dot_product_attention; the control is SDPA
 against itself. `dwindle bench attention` has the named shapes, the eager twin and memory.
 """
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -19,6 +21,8 @@ import dwindle
 RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
 SHAPES = {  # B, H, T, S, D: seconds
     (1, 12, 512, 8192, 64): 24,
+    (4, 16, 128, 1024, 64): 5,
+    (64, 16, 32, 32, 64): 5,
     (2, 8, 100, 500, 64): 5,
     (8, 12, 33, 77, 64): 5,
     (1, 16, 200, 2000, 64): 5,
@@ -38,7 +42,7 @@ def timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, float]]:
+def measure(shape: tuple[int, ...], seconds: float, backend: str | None) -> dict[str, tuple[float, float]]:
     """Median seconds of forward and of forward + backward for each contender."""
     b, h, t, s, d = shape
     q, k, v = (torch.randn(b, h, n, d, requires_grad=True) for n in (t, s, s))
@@ -50,7 +54,7 @@ def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, fl
     contenders: dict[str, Callable[[], Tensor]] = {"SDPA": sdpa, "control": sdpa}
     for name in RULES:
         rule = dwindle.rule(name)
-        contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule)[0]
+        contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule, backend=backend)[0]
 
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     end = time.perf_counter() + seconds
@@ -64,10 +68,11 @@ def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, fl
 
 
 def main() -> None:
+    backend = sys.argv[1] if sys.argv[1:] else None
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     print("| B, H, T, S, D | control | " + " | ".join(RULES) + " |\n|---|---|---|---|")
     for shape, seconds in SHAPES.items():
-        found = measure(shape, seconds)
+        found = measure(shape, seconds, backend)
         forward, both = found.pop("SDPA")
         cells = " | ".join(f"{f / forward:.2f} / {b / both:.2f}" for f, b in found.values())
         print(f"| {', '.join(map(str, shape))} | {cells} |", flush=True)
