@@ -51,6 +51,7 @@ def arena(
 
 def show(result: dict[str, Any]) -> None:
     """The comparison as a table: a block for each metric, a line for each arm."""
+    from dwindle.runs.arena import extent
     from dwindle.runs.arena import table as rows
 
     shown = Table(box=None, pad_edge=False, header_style="bold")
@@ -69,6 +70,5 @@ def show(result: dict[str, Any]) -> None:
     console = scoring.console()
     console.print(shown)
     console.print(
-        f"\n[dim]{len(result['seeds'])} seeds, {result['items']} test items. Difference with its 95 % interval over "
-        "items and seeds; p: two-sided, after Holm."
+        f"\n[dim]{extent(result)}. Difference with its 95 % interval over items and seeds; p: two-sided, after Holm."
     )

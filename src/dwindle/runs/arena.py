@@ -171,12 +171,18 @@ def _check_metrics(arms: dict[str, Recipe], base: str) -> None:
             raise ValueError(f"{base} and {arm} have different metrics: give all the same, such as metrics=[rouge]")
 
 
+def extent(result: dict[str, Any]) -> str:
+    """How much was compared, in words."""
+    seeds = len(result["seeds"])
+    return f"{seeds} seed{'s' if seeds > 1 else ''}, {result['items']:,} test items"
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The comparison as a page to read."""
     lines = [
         f"# {', '.join(result['arms'])}",
         "",
-        f"{len(result['seeds'])} seeds, {result['items']} test items. Differences are to **{result['base']}**, "
+        f"{extent(result)}. Differences are to **{result['base']}**, "
         "with 95 % intervals; p is two-sided, corrected across arms (Holm).",
         "",
         "| metric | arm | value | lowest and highest seed | difference | p |",
