@@ -34,6 +34,13 @@ def test_parts():
 
 
 @pytest.mark.slow  # it looks at times, which a busy machine stretches
+def test_attention_is_a_share_of_the_whole_and_a_rule_a_larger_one():
+    found = bench.bench(bench.setting("tiny", None, None, 1, 12, 8), 0.0, ["step-added", "generate-added"])
+    for part in found.values():
+        assert 0 < part["untouched"] < part["attached"] < 1
+
+
+@pytest.mark.slow  # it looks at times, which a busy machine stretches
 def test_what_is_added_is_counted(monkeypatch):
     """A rule that sleeps in the forward and in the backward pass is seen to take that long."""
 

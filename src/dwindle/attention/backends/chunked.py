@@ -69,7 +69,8 @@ class _Chunked(torch.autograd.Function):
                 part = _part(call, chunk, rows, state)
                 generator = _generator(seed, call, chunk, i)
                 space.restart()
-                weights, state = _weights(part, _products(part, space), numbers, generator, space)
+                products = _product(part.query * part.scale, part.key.mT, space)
+                weights, state = _weights(part, products, numbers, generator, space)
                 context[*chunk, rows] = weights @ part.value
             after[0][at], after[1][at] = state
         ctx.save_for_backward(seed, query, key, value, bias, *between)
@@ -100,10 +101,6 @@ class _Chunked(torch.autograd.Function):
                 if flow is not None:
                     state[at] = flow
         return None, None, *grads, *states
-
-
-def _products(part: Call, space: Space) -> Tensor:
-    return _product(part.query * part.scale, part.key.mT, space)
 
 
 def _product(left: Tensor, right: Tensor, space: Space) -> Tensor:
@@ -146,7 +143,8 @@ def _block_backward(
     rows: slice,
 ) -> list[Tensor | None]:
     """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None: zero)."""
-    tensors = (_products(part, space), part.bias, *(part.coverage or ()))
+    query = part.query * part.scale
+    tensors = (_product(query, part.key.mT, space), part.bias, *(part.coverage or ()))
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
     products, bias, total, peak = leaves
     with torch.enable_grad():
@@ -163,7 +161,7 @@ def _block_backward(
     d: Any
     d, dbias, *before = [None if x is None else next(found) for x in leaves]
     grads[0][items, heads, rows] = (d @ part.key).mul_(part.scale)
-    _add_product(grads[1], chunk, query_heads, d.mT, part.query * part.scale)
+    _add_product(grads[1], chunk, query_heads, d.mT, query)
     if grads[3] is not None:
         _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
     return before
