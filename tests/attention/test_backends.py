@@ -223,16 +223,52 @@ def operator_arguments():
     bias = torch.randn(1, 2, 6, 9, requires_grad=True)
     mask = torch.rand(1, 1, 1, 9) < 0.8
     state = torch.rand(1, 2, 9), torch.rand(1, 2, 9)
-    return (q, k, v, bias, mask, None, *state, None, [2.0, 1.0, 0.0, 0.5, 0.5, 0.0], 0.3, 0.0, 0.0, True)
+    rule = [2.0, 1.0, 0.0, 0.5, 0.5, 0.0, *terms(0.0), *terms(0.5)]
+    return (q, k, v, bias, mask, None, *state, None, rule, 0.3, 0.0, 0.0, 1, True)
 
 
 @needs_kernel
 def test_opcheck():
-    torch.library.opcheck(op.forward, operator_arguments())
+    torch.library.opcheck(op.attention, operator_arguments())
     with torch.no_grad():
         torch.library.opcheck(op.step, tuple(
             x.detach() if isinstance(x, torch.Tensor) else x for x in operator_arguments()[:-1]
         ))  # fmt: skip
+
+
+@needs_kernel
+def test_a_second_derivative_is_refused():
+    q, k, v = (x.requires_grad_() for x in matrix.tensors(0, (1, 2, 2, 3, 5, 8, 8), torch.float32))
+    context, _ = dwindle.attention(q, k, v, rule=RULE, backend="cpu")
+    (gradient,) = torch.autograd.grad(context.square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"derivative for dwindle::attention_backward is not implemented"):
+        gradient.sum().backward()
+
+
+@needs_kernel
+def test_a_step_in_place_is_noticed_by_autograd():
+    q, k, v = matrix.tensors(0, (1, 2, 2, 1, 5, 8, 8), torch.float32)
+    coverage = Coverage(torch.rand(1, 2, 5), torch.rand(1, 2, 5))
+    factor = torch.ones(1, 2, 5, requires_grad=True)
+    product = factor * coverage.total
+    dwindle.attention(q, k, v, rule=RULE, coverage=coverage, inplace=True, backend="cpu")
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+@needs_kernel
+def test_compiled_once_for_all_lengths():
+    rule = dwindle.rule(RULE)
+    step = lambda q, k, v: dwindle.attention(q, k, v, rule=rule)  # noqa: E731
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager", dynamic=True)
+    for t, s in ((6, 9), (300, 17)):  # one block of rows, and two
+        results = []
+        for function in (step, compiled):
+            inputs = [x.requires_grad_() for x in matrix.tensors(0, (2, 2, 2, t, s, 8, 8), torch.float32)]
+            context, coverage = function(*inputs)
+            (context.square().sum() + coverage.total.square().sum()).backward()
+            results.append([context, *coverage, *(x.grad for x in inputs)])
+        torch.testing.assert_close(*results)
 
 
 @needs_kernel

@@ -174,8 +174,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout: float, softcap: f
     if not query.dtype.is_floating_point:
         raise ValueError(f"query is {query.dtype}: attention needs floating point")
     b, h, _, d = query.shape
-    hk, s = key.shape[1:3]
-    if key.shape != (b, hk, s, d) or value.shape[:3] != (b, hk, s) or h % max(hk, 1) or (h and not hk):
+    bk, hk, s, dk = key.shape
+    if (bk, dk) != (b, d) or value.shape[:3] != (b, hk, s) or h % max(hk, 1) or (h and not hk):
         raise ValueError(
             f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: "
             "they must be (B, H, T, D), (B, Hk, S, D) and (B, Hk, S, Dv), with H a multiple of Hk"

@@ -3,7 +3,8 @@
 Made by ``functional.attention`` after all checks; backends trust it.
 """
 
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +13,7 @@ from dwindle.attention.coverage import Coverage, state_dtype
 from dwindle.attention.rules import Dim, DyDim, Plain, Rule
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """softmax(softcap(query key^T scale) + bias where mask), diminished by ``rule``, times value."""
 
     query: Tensor
@@ -50,17 +50,27 @@ class Call:
         """A fresh seed for dropout, from torch's generator."""
         return torch.randint(2**62, (1,)) if self.dropout else None
 
-    def numbers(self) -> list[float] | None:
-        """``[mode, s1, p1, s2, p2, detach_gate]`` if kernels can do the rule, else None.
 
-        Kernels know Box-Cox functions, whose slope is s (1 + x)^(p - 1). Mode 0 is plain, 1 Dim, 2 DyDim.
-        """
-        forms = [g.boxcox for g in self.rule.functions]
-        if self.rule.renormalise or self.rule.share_heads or None in forms:
-            return None
-        (s1, p1), (s2, p2) = ([form for form in forms if form] + [(1.0, 1.0)] * 2)[:2]
-        if isinstance(self.rule, DyDim):
-            return [2.0, s1, p1, s2, p2, float(self.rule.detach_gate)]
-        if isinstance(self.rule, Plain) or (isinstance(self.rule, Dim) and (s1, p1) == (1.0, 1.0)):
-            return [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]
-        return [1.0, s1, p1, 1.0, 1.0, 0.0] if isinstance(self.rule, Dim) else None
+Numbers = tuple[float, float, float, float, float, float]
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def kernel_numbers(rule: Rule) -> Numbers | None:
+    """``(mode, s1, p1, s2, p2, detach_gate)`` if kernels can do the rule, else None.
+
+    Kernels know Box-Cox functions, whose slope is s (1 + x)^(p - 1). Mode 0 is plain, 1 Dim, 2 DyDim.
+    """
+    return _numbers(rule)
+
+
+@lru_cache(maxsize=64)
+def _numbers(rule: Rule) -> Numbers | None:
+    forms = [g.boxcox for g in rule.functions]
+    if rule.renormalise or rule.share_heads or None in forms:
+        return None
+    (s1, p1), (s2, p2) = ([form for form in forms if form] + [(1.0, 1.0)] * 2)[:2]
+    if isinstance(rule, DyDim):
+        return 2.0, s1, p1, s2, p2, float(rule.detach_gate)
+    if isinstance(rule, Plain) or (isinstance(rule, Dim) and (s1, p1) == (1.0, 1.0)):
+        return 0.0, 1.0, 1.0, 1.0, 1.0, 0.0
+    return (1.0, s1, p1, 1.0, 1.0, 0.0) if isinstance(rule, Dim) else None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dwindle.attention.backends import eager
-from dwindle.attention.backends.call import Call
+from dwindle.attention.backends.call import Call, Numbers, kernel_numbers
 from dwindle.attention.backends.diminish import Diminish, Space
 from dwindle.attention.coverage import Coverage
 from dwindle.attention.softmax import attended
@@ -53,7 +53,7 @@ class _Chunked(torch.autograd.Function):
         total: Tensor,
         peak: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        call = replace(call, query=query, key=key, value=value, bias=bias, coverage=None)
+        call = call._replace(query=query, key=key, value=value, bias=bias, coverage=None)
         blocks = _blocks(call)
         context = query.new_empty(*query.shape[:3], value.shape[3])
         after = total.clone(), peak.clone()
@@ -74,7 +74,7 @@ class _Chunked(torch.autograd.Function):
                 context[*chunk, rows] = weights @ part.value
             after[0][at], after[1][at] = state
         ctx.save_for_backward(seed, query, key, value, bias, *between)
-        ctx.call = replace(call, query=query[:0], key=key[:0], value=value[:0], bias=None)
+        ctx.call = call._replace(query=query[:0], key=key[:0], value=value[:0], bias=None)
         ctx.set_materialize_grads(False)
         return context, *after
 
@@ -82,7 +82,7 @@ class _Chunked(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         seed, query, key, value, bias, *between = ctx.saved_tensors
-        call = replace(ctx.call, query=query, key=key, value=value, bias=bias)
+        call = ctx.call._replace(query=query, key=key, value=value, bias=bias)
         blocks = list(enumerate(_blocks(call)))
         if grad is None:  # only the coverage was used
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
@@ -110,7 +110,7 @@ def _product(left: Tensor, right: Tensor, space: Space) -> Tensor:
 
 
 def _weights(
-    part: Call, products: Tensor, numbers: list[float] | None, generator: torch.Generator | None, space: Space
+    part: Call, products: Tensor, numbers: Numbers | None, generator: torch.Generator | None, space: Space
 ) -> tuple[Tensor, Coverage]:
     """A few rows of a few heads: softmax, rule, dropout. The weights are in the value's dtype."""
     a = attended(products, mask=part.mask, bias=part.bias, softcap=part.softcap or None)
@@ -126,14 +126,15 @@ def _weights(
     return weights.to(part.value.dtype), after
 
 
-def _numbers(call: Call) -> list[float] | None:
-    """``Call.numbers``, if tiles can do the rule; they leave ``renormalise`` to ``Rule.finish``."""
-    return replace(call, rule=replace(call.rule, renormalise=False)).numbers()
+def _numbers(call: Call) -> Numbers | None:
+    """The rule's numbers, if tiles can do it; they leave ``renormalise`` to ``Rule.finish``."""
+    numbers: Numbers | None = kernel_numbers(replace(call.rule, renormalise=False))
+    return numbers
 
 
 def _block_backward(
     part: Call,
-    numbers: list[float] | None,
+    numbers: Numbers | None,
     generator: torch.Generator | None,
     space: Space,
     grad: Tensor,
@@ -148,7 +149,7 @@ def _block_backward(
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
     products, bias, total, peak = leaves
     with torch.enable_grad():
-        again = replace(part, bias=bias, coverage=Coverage(total, peak))
+        again = part._replace(bias=bias, coverage=Coverage(total, peak))
         weights, after = _weights(again, products, numbers, generator, space)
     items, heads = chunk
     query_heads = grads[0].shape[1]
@@ -184,8 +185,7 @@ def _part(call: Call, chunk: Chunk, rows: slice, coverage: Coverage) -> Call:
     else:
         shared = _key_heads(heads, call.query.shape[1], call.key)
         key, value = (x[items].index_select(1, shared) for x in (call.key, call.value))
-    return replace(
-        call,
+    return call._replace(
         query=call.query[items, heads, rows],
         key=key,
         value=value,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dwindle.attention.backends.call import Numbers
 from dwindle.attention.backends.polynomial import even_terms, odd_terms
 
 
@@ -45,11 +46,11 @@ class Space:
 
 
 class Diminish(torch.autograd.Function):
-    """Attention (..., T, S), coverage before (..., S) twice, ``Call.numbers``: weights and coverage after."""
+    """Attention (..., T, S), coverage before (..., S) twice, a rule's numbers: weights and coverage after."""
 
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: list[float], space: Space
+        ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: Numbers, space: Space
     ) -> tuple[Tensor, Tensor, Tensor]:
         mode, s1, p1, s2, p2, _ = numbers
         keep = ctx.needs_input_grad[0]

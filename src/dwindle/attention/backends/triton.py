@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dwindle.attention.backends.call import Call
+from dwindle.attention.backends.call import Call, kernel_numbers
 from dwindle.attention.coverage import Coverage
 
 _BLOCK = 32  # target rows, and source positions, of a tile
@@ -27,7 +27,7 @@ def objection(call: Call) -> str | None:
         return f"the tensors are on {call.query.device}, and Triton's interpreter is not on (TRITON_INTERPRET=1)"
     if call.query.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"it has no code for {call.query.dtype}"
-    if call.numbers() is None:
+    if kernel_numbers(call.rule) is None:
         return f"it has no code for the rule {call.rule}"
     if max(call.query.shape[3], call.value.shape[3]) > _LARGEST:
         return f"it has no code for heads of more than {_LARGEST}"
@@ -115,7 +115,7 @@ def _arguments(
     call: Call, seed: int, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """What all kernels take: settings that are compiled in, and tensors with their strides."""
-    mode, s1, p1, s2, p2, detach = call.numbers() or [0.0] * 6
+    mode, s1, p1, s2, p2, detach = kernel_numbers(call.rule) or (0.0,) * 6
     from dwindle.attention.backends.polynomial import terms
 
     coefficients = torch.tensor([terms(p1), terms(p2)], dtype=torch.float32, device=query.device)

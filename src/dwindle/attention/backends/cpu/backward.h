@@ -18,9 +18,9 @@ template <class IO, class C> class Backward {
   static constexpr Index chunk = 256 / width;
 
   Backward(const Problem& p, DiminishBackward<C> rule)
-      : p(p), rule(rule), g1(function<C>(p.s1, p.p1, p.terms1)), g2(function<C>(p.s2, p.p2, p.terms2)),
+      : p(p), rule(rule), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
         strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
-        direct(sizeof(IO) == sizeof(C) && p.D % width == 0 && p.Dv % width == 0),
+        direct(sizeof(IO) == sizeof(C) && p.D % lanes == 0 && p.Dv % lanes == 0),
         gate(p.mode == DYDIM && !p.detach_gate ? Gate::flows : p.dpeak ? Gate::passes : Gate::none),
         team(team_size(p, sizeof(C))), workers(p.threads) {
     for (Worker& w : workers) {
@@ -139,7 +139,7 @@ template <class IO, class C> class Backward {
     const C* lse = (const C*)p.lse + (b * p.H + h) * p.T + t0;
 
     pack_columns<C, IO>(k, p.k_stride[2], columns, p.D, w.packed.get());
-    strip_product<C>(n, {w.q.get(), ldq, 1, p.D, 0}, 1, w.packed.get(), width, a, width, false);
+    strip_product<C>(n, columns, {w.q.get(), ldq, 1, p.D, 0}, p.D, w.packed.get(), a);
     adjust<C>(p, b, h, t0, n, s0, columns, a, p.softcap ? w.slope.get() + at : nullptr);
     for (Index t = 0; t < n; ++t) {
       C* row = a + t * width;
@@ -147,7 +147,7 @@ template <class IO, class C> class Backward {
       store(row + lanes, exponential(load(row + lanes) - lse[t]));
     }
     pack_columns<C, IO>(v, p.v_stride[2], columns, p.Dv, w.packed.get());
-    strip_product<C>(n, {w.dout.get(), ldv, 1, p.Dv, 0}, 1, w.packed.get(), width, gradient, width, false);
+    strip_product<C>(n, columns, {w.dout.get(), ldv, 1, p.Dv, 0}, p.Dv, w.packed.get(), gradient);
     if (p.dropout) drop<C>(p, b * p.H + h, t0, n, s0, gradient);
 
     if (p.kept) kept_strip<C>(p, b, h, s0, columns, kept);
@@ -156,7 +156,7 @@ template <class IO, class C> class Backward {
          w.later.get() + own, w.gate.get() + own, gate, kept, g1, g2);
     if (p.dropout) drop<C>(p, b * p.H + h, t0, n, s0, strip);
     const Index ld = direct ? p.Dv : ldv;
-    product<C>(columns, p.Dv, {strip, 1, width, n, 0}, 1, w.dout.get(), ldv, dv, ld);
+    product<C>(columns, p.Dv, {strip, 1, width, n, 0}, n, w.dout.get(), ldv, dv, ld);
   }
 
   // Strips i..end: gradient of the scores in place of the attention, then those of k, q and the bias.
@@ -174,15 +174,14 @@ template <class IO, class C> class Backward {
         const C* slope = w.slope.get() + at;
         for (Index j = 0; j < n * width; j += lanes) store(a + j, load(a + j) * load(slope + j));
       }
-      product<C>(columns_of(i), p.D, {a, 1, width, n, 0}, 1, w.q.get(), ldq, dk + (i - part.from) * width * ld, ld);
+      product<C>(columns_of(i), p.D, {a, 1, width, n, 0}, n, w.q.get(), ldq, dk + (i - part.from) * width * ld, ld);
     }
     const Index positions = std::min(end * width, p.S) - begin * width;
     const IO* k = (const IO*)p.k + b * p.k_stride[0] + h / (p.H / p.Hk) * p.k_stride[1] + begin * width * p.k_stride[2];
     C* packed = w.packed.get();
     pack_rows<C, IO>(k, p.k_stride[2], positions, p.D, C(1), packed, ldq);
-    std::fill(packed + positions * ldq, packed + (end - begin) * width * ldq, C(0));
     const C* a = w.attention.get() + (begin - part.from) * n * width;
-    product<C>(n, p.D, {a, width, 1, width, n * width}, end - begin, packed, ldq, w.dq.get(), ldq);
+    product<C>(n, p.D, {a, width, 1, width, n * width}, positions, packed, ldq, w.dq.get(), ldq);
   }
 
   void add_bias(Index b, Index h, Index t0, Index n, Index s0, Index columns, const C* a) const {

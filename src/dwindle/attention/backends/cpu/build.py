@@ -1,10 +1,10 @@
 """Builds the C++ kernel on first use, keeps it in the user's cache, and loads it. Never breaks a run.
 
-Where there is no compiler, or the build fails, one line on stderr says so once and ``library()`` is None.
-The source knows no torch, so that it compiles in seconds; this module knows no attention.
+Where there is no compiler, or the build fails, one line on stderr says so once and ``library()`` is None. The
+kernel itself knows no torch, its operators (op.cpp) only need the headers that every torch brings: they are compiled
+side by side. This module knows no attention.
 """
 
-import ctypes
 import hashlib
 import os
 import platform
@@ -13,92 +13,77 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import torch
 
 _HERE = Path(__file__).parent
+_TORCH = Path(torch.__file__).parent
 _SECONDS = 600  # a build that takes longer is given up
-
-
-class Problem(ctypes.Structure):
-    """``struct Problem`` of work.h, field by field."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ["dtype", "B", "H", "Hk", "T", "S", "D", "Dv", "rows", "threads"]),
-        *((name, ctypes.c_void_p) for name in ["q", "k", "v"]),
-        *((name, ctypes.c_int64 * 3) for name in ["q_stride", "k_stride", "v_stride"]),
-        ("bias", ctypes.c_void_p),
-        ("bias_stride", ctypes.c_int64 * 4),
-        ("mask", ctypes.c_void_p),
-        ("mask_stride", ctypes.c_int64 * 4),
-        ("kept", ctypes.c_void_p),
-        ("kept_stride", ctypes.c_int64 * 3),
-        *((name, ctypes.c_double) for name in ["scale", "softcap", "dropout"]),
-        *((name, ctypes.c_int64) for name in ["seed", "mode", "kind1", "kind2", "detach_gate"]),
-        *((name, ctypes.c_double) for name in ["s1", "p1", "s2", "p2"]),
-        *((name, ctypes.POINTER(ctypes.c_double)) for name in ["terms1", "terms2"]),
-        *((name, ctypes.c_void_p) for name in ["out", "total", "peak", "lse", "totals", "peaks", "dout"]),
-        ("dout_stride", ctypes.c_int64 * 3),
-        *((name, ctypes.c_void_p) for name in ["dq", "dk", "dv", "dbias"]),
-        ("dbias_stride", ctypes.c_int64 * 4),
-        *((name, ctypes.c_void_p) for name in ["dtotal", "dpeak"]),
-    ]
+_FLAGS = ["-std=c++20", "-fopenmp", "-fPIC", "-w", "-Wl,--as-needed"]
+_NATIVE = "-march=native" if platform.machine() in ("x86_64", "AMD64") else "-mcpu=native"
+_FOR_KERNEL = ["-O3", "-fno-math-errno", "-fno-trapping-math", _NATIVE]
+_ABI = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+_FOR_TORCH = ["-O1", _ABI, f"-I{_TORCH / 'include'}", f"-I{_TORCH / 'include/torch/csrc/api/include'}"]
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def library() -> Path | None:
     """The loaded kernel, built if need be; None, after one line that says why, where that is not possible."""
     try:
-        loaded = ctypes.CDLL(str(_built()))
-        loaded.dwindle_problem_size.restype = ctypes.c_long
-        if loaded.dwindle_problem_size() != ctypes.sizeof(Problem):
-            raise OSError("the kernel and build.py disagree about their common structure")
+        built = _built()
+        torch.ops.load_library(built)  # type: ignore[no-untyped-call]
     except (OSError, subprocess.SubprocessError) as error:
         _say(f"no CPU kernel, the slower chunked path is used: {error}")
         return None
-    for function in (loaded.dwindle_forward, loaded.dwindle_backward):
-        function.argtypes, function.restype = [ctypes.POINTER(Problem)], ctypes.c_int
-    return loaded
+    return built
 
 
 def _built() -> Path:
-    """The shared library for this source, compiler and processor."""
+    """The shared library for this source, compiler, processor and torch."""
     compiler = _compiler()
-    sources = [*sorted(_HERE.glob("*.h")), _HERE / "kernel.cpp"]
-    flags = _flags()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60).stdout
-    parts = [*(p.read_text(encoding="utf-8") for p in sources), *flags, version, _processor()]
+    sources = [p.read_text(encoding="utf-8") for p in sorted(_HERE.glob("*.[ch]*"))]
+    flags = [*_FLAGS, *_FOR_KERNEL, *_FOR_TORCH]
+    parts = [*sources, *flags, version, _processor(), torch.__version__]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     target = _cache() / f"kernel-{name}.so"
     if not target.exists():
-        _compile([compiler, *flags], target)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            _build(compiler, Path(folder), target)
     return target
 
 
-def _compile(command: list[str], target: Path) -> None:
-    """Compile beside the target and rename: two processes may do so at once, neither sees half a file."""
-    handle, unfinished = tempfile.mkstemp(suffix=".so", dir=target.parent)
-    os.close(handle)
-    _say("building the CPU kernel, once for this machine (some 20 seconds)")
+def _build(compiler: str, folder: Path, target: Path) -> None:
+    """Compile in a folder beside the target and rename: two processes may do so at once, neither sees half a file."""
+    _say("building the CPU kernel, once for this machine (some 30 seconds)")
     start = time.monotonic()
-    # torch's own OpenMP runtime comes first, so that there is one pool of threads and not two.
-    openmp = [str(p) for p in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*"))[:1]]
-    try:
-        done = subprocess.run(
-            [*command, str(_HERE / "kernel.cpp"), *openmp, "-o", unfinished],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-        )
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-            raise OSError(f"{command[0]} failed: {(lines or ['it did not say why'])[0].strip()}")
-        Path(unfinished).replace(target)
-    finally:
-        Path(unfinished).unlink(missing_ok=True)
+    compile_ = [compiler, *_FLAGS, "-c"]
+    halves = [
+        [*compile_, *_FOR_TORCH, str(_HERE / "op.cpp"), "-o", str(folder / "op.o")],
+        [*compile_, *_FOR_KERNEL, str(_HERE / "kernel.cpp"), "-o", str(folder / "kernel.o")],
+    ]
+    with ThreadPoolExecutor() as pool:  # both at once
+        list(pool.map(_run, halves))
+    _run([compiler, *_FLAGS, "-shared", *(half[-1] for half in halves), *_libraries(), "-o", str(folder / "kernel.so")])
+    (folder / "kernel.so").replace(target)
     _say(f"built in {time.monotonic() - start:.0f} s: {target}")
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+        raise OSError(f"{command[0]} failed: {(lines or ['it did not say why'])[0].strip()}")
+
+
+def _libraries() -> list[str]:
+    """Torch's, its own OpenMP runtime first, so that there is one pool of threads and not two."""
+    folder = _TORCH / "lib"
+    found = [sorted(folder.glob(pattern))[:1] for pattern in ("libgomp*.so*", "libtorch_cpu.*", "libc10.*")]
+    return [str(path) for paths in found for path in paths]
 
 
 def _compiler() -> str:
@@ -106,12 +91,6 @@ def _compiler() -> str:
         if name and (found := shutil.which(name)):
             return found
     raise OSError("there is no C++ compiler; install g++ or clang++ to have it")
-
-
-def _flags() -> list[str]:
-    native = "-march=native" if platform.machine() in ("x86_64", "AMD64") else "-mcpu=native"
-    common = "-std=c++20 -O3 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared -Wl,--as-needed -w"
-    return [*common.split(), native]
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ template <class IO, class C> class Forward {
   static constexpr Index few = 4;              // up to so many rows (decoding) k and v are read once, unpacked
 
   Forward(const Problem& p, Diminish<C> rule)
-      : p(p), rule(rule), g1(function<C>(p.s1, p.p1, p.terms1)), g2(function<C>(p.s2, p.p2, p.terms2)),
+      : p(p), rule(rule), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
         strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         team(team_size(p, sizeof(C))), workers(p.threads) {
     for (Worker& w : workers) {
@@ -144,7 +144,7 @@ template <class IO, class C> class Forward {
       } else {
         pack_columns<C, IO>(keys(b, h, i), p.k_stride[2], columns_of(i), p.D, w.packed.get());
         if (longest && !(longest * longest * longest_square(w.packed.get(), p.D) < safe * safe)) return false;
-        strip_product<C>(n, {w.q.get(), ldq, 1, p.D, 0}, 1, w.packed.get(), width, tile, width, false);
+        strip_product<C>(n, columns_of(i), {w.q.get(), ldq, 1, p.D, 0}, p.D, w.packed.get(), tile);
       }
       adjust<C>(p, b, h, t0, n, i * width, columns_of(i), tile, nullptr);
       if (longest) {
@@ -222,7 +222,7 @@ template <class IO, class C> class Forward {
       for (int m = 0; m < team.size; ++m) highest = std::max(highest, workers[team.base + m].top.get()[t]);
       for (int m = 0; m < team.size; ++m)
         if (const Worker& x = workers[team.base + m]; x.sum.get()[t] != 0)
-          all += x.sum.get()[t] * std::exp(x.top.get()[t] - highest);
+          all += x.sum.get()[t] * (x.top.get()[t] == highest ? C(1) : std::exp(x.top.get()[t] - highest));
       const bool nothing = all == 0;
       const C inverse = nothing ? C(0) : C(1) / all;
       for (Index part = 0; part < parts; ++part) {
@@ -256,8 +256,7 @@ template <class IO, class C> class Forward {
     }
     C* packed = w.packed.get();
     pack_rows<C, IO>(v, p.v_stride[2], positions, p.Dv, C(1), packed, ldv);
-    std::fill(packed + positions * ldv, packed + (end - i) * width * ldv, C(0));
-    product<C>(n, p.Dv, {tile, width, 1, width, n * width}, end - i, packed, ldv, w.out.get(), ldv);
+    product<C>(n, p.Dv, {tile, width, 1, width, n * width}, positions, packed, ldv, w.out.get(), ldv);
   }
 
   // out (n x Dv) += a strip of weights times its values, for few rows.

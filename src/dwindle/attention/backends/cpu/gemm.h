@@ -3,6 +3,8 @@
 // Everything is padded to strips of `width` columns (two vectors), so the micro-kernel has no edges but
 // the number of its rows. Knows no attention.
 #pragma once
+#include <algorithm>
+
 #include "vector.h"
 
 namespace dwindle {
@@ -14,36 +16,32 @@ template <class C> struct Left {
   Index row, column, inner, jump;
 };
 
-// out (M x width) = or += left (M x K) right (K x width); M is a template so that the sums stay in registers.
-template <class C, int M>
-INLINE void micro(Left<C> left, Index strips, const C* right, Index ld, C* out, Index ldo, bool add) {
+// out (M x V vectors) = or += left (M x depth) right; M and V are templates so that the sums stay in registers.
+template <class C, int M, int V>
+INLINE void micro(Left<C> left, Index depth, const C* right, Index ld, C* out, Index ldo, bool add) {
   constexpr int n = Simd<C>::lanes;
-  Vec<C> sums[M][2];
-  for (int i = 0; i < M; ++i) {
-    sums[i][0] = add ? load(out + i * ldo) : Vec<C>{};
-    sums[i][1] = add ? load(out + i * ldo + n) : Vec<C>{};
-  }
-  for (Index s = 0; s < strips; ++s) {
-    const C* a = left.p + s * left.jump;
-    for (Index k = 0; k < left.inner; ++k, a += left.column, right += ld) {
-      const Vec<C> r0 = load(right), r1 = load(right + n);
+  Vec<C> sums[M][V];
+  for (int i = 0; i < M; ++i)
+    for (int j = 0; j < V; ++j) sums[i][j] = add ? load(out + i * ldo + j * n) : Vec<C>{};
+  for (; depth > 0; depth -= left.inner, left.p += left.jump) {
+    const C* a = left.p;
+    for (Index k = std::min(depth, left.inner); k > 0; --k, a += left.column, right += ld) {
+      Vec<C> r[V];
+      for (int j = 0; j < V; ++j) r[j] = load(right + j * n);
 #pragma GCC unroll 8
       for (int i = 0; i < M; ++i) {
         const Vec<C> x = spread(a[i * left.row]);
-        sums[i][0] += x * r0;
-        sums[i][1] += x * r1;
+        for (int j = 0; j < V; ++j) sums[i][j] += x * r[j];
       }
     }
   }
-  for (int i = 0; i < M; ++i) {
-    store(out + i * ldo, sums[i][0]);
-    store(out + i * ldo + n, sums[i][1]);
-  }
+  for (int i = 0; i < M; ++i)
+    for (int j = 0; j < V; ++j) store(out + i * ldo + j * n, sums[i][j]);
 }
 
-// All rows of one strip of columns, in groups of nearly equal size: 32 rows are 5 5 5 5 6 6, not 6 6 6 6 6 2.
-template <class C>
-inline void strip_product(Index rows, Left<C> left, Index strips, const C* right, Index ld, C* out, Index ldo, bool add) {
+// All rows of V vectors of columns, in groups of nearly equal size: 32 rows are 5 5 5 5 6 6, not 6 6 6 6 6 2.
+template <class C, int V>
+inline void vector_product(Index rows, Left<C> left, Index depth, const C* right, Index ld, C* out, Index ldo, bool add) {
   const Index groups = (rows + 5) / 6;
   for (Index g = 0; g < groups; ++g) {
     const Index from = g * rows / groups, to = (g + 1) * rows / groups;
@@ -51,21 +49,32 @@ inline void strip_product(Index rows, Left<C> left, Index strips, const C* right
     part.p += from * left.row;
     C* target = out + from * ldo;
     switch (to - from) {
-      case 1: micro<C, 1>(part, strips, right, ld, target, ldo, add); break;
-      case 2: micro<C, 2>(part, strips, right, ld, target, ldo, add); break;
-      case 3: micro<C, 3>(part, strips, right, ld, target, ldo, add); break;
-      case 4: micro<C, 4>(part, strips, right, ld, target, ldo, add); break;
-      case 5: micro<C, 5>(part, strips, right, ld, target, ldo, add); break;
-      default: micro<C, 6>(part, strips, right, ld, target, ldo, add);
+      case 1: micro<C, 1, V>(part, depth, right, ld, target, ldo, add); break;
+      case 2: micro<C, 2, V>(part, depth, right, ld, target, ldo, add); break;
+      case 3: micro<C, 3, V>(part, depth, right, ld, target, ldo, add); break;
+      case 4: micro<C, 4, V>(part, depth, right, ld, target, ldo, add); break;
+      case 5: micro<C, 5, V>(part, depth, right, ld, target, ldo, add); break;
+      default: micro<C, 6, V>(part, depth, right, ld, target, ldo, add);
     }
   }
 }
 
-// out (rows x columns) += left right, strip of columns by strip of columns.
+// One strip of out = left right; the second vector is zero where no more than one is wanted.
 template <class C>
-inline void product(Index rows, Index columns, Left<C> left, Index strips, const C* right, Index ld, C* out, Index ldo) {
-  for (Index j = 0; j < columns; j += Simd<C>::width)
-    strip_product(rows, left, strips, right + j, ld, out + j, ldo, true);
+inline void strip_product(Index rows, Index columns, Left<C> left, Index depth, const C* right, C* out) {
+  constexpr int n = Simd<C>::lanes, width = Simd<C>::width;
+  if (columns > n) return vector_product<C, 2>(rows, left, depth, right, width, out, width, false);
+  vector_product<C, 1>(rows, left, depth, right, width, out, width, false);
+  for (Index i = 0; i < rows; ++i) store(out + i * width + n, Vec<C>{});
+}
+
+// out (rows x columns, in whole vectors) += left right, strip by strip.
+template <class C>
+inline void product(Index rows, Index columns, Left<C> left, Index depth, const C* right, Index ld, C* out, Index ldo) {
+  constexpr int n = Simd<C>::lanes;
+  Index j = 0;
+  for (; j + n < columns; j += 2 * n) vector_product<C, 2>(rows, left, depth, right + j, ld, out + j, ldo, true);
+  if (j < columns) vector_product<C, 1>(rows, left, depth, right + j, ld, out + j, ldo, true);
 }
 
 INLINE Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }

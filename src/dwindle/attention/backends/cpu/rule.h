@@ -6,14 +6,11 @@
 // E(x) / x is smooth on [0, 1]; a polynomial fitted once a rule is exact to float32. u^p is carried along:
 // multiplied by 1 + E each row, and computed afresh at each block of rows so that it cannot drift.
 #pragma once
+#include "problem.h"
 #include "vector.h"
 
 namespace dwindle {
 
-constexpr int TERMS = 9;
-
-enum Mode { PLAIN = 0, DIM = 1, DYDIM = 2 };
-enum Kind { NONE = 0, LOG = 1, POWER = 2 };
 enum class Gate { none, passes, flows };  // the peak's gradient: none, from later only, from these rows too
 
 template <class C> struct Function {

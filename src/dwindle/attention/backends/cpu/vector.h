@@ -21,8 +21,7 @@
 
 namespace dwindle {
 
-using std::int64_t;
-using Index = int64_t;
+using Index = std::int64_t;
 
 struct Bfloat16 { std::uint16_t bits; };
 #if defined(__FLT16_MAX__)

@@ -1,4 +1,4 @@
-// The problem as it comes through the C interface, and how threads share it.
+// How threads share a problem, and what every pass needs around its products.
 //
 // A unit of work is one head of one item. Long sources and left-over units (fewer than threads) are done by
 // teams: each member owns a range of source strips, and only sums over a row (softmax, context, gradient of q)
@@ -19,42 +19,9 @@
 
 namespace dwindle {
 
-// Mirrored field by field in build.py. Strides count elements; the last dimension of q, k, v, dout is dense.
-struct Problem {
-  Index dtype;  // 0 float, 1 double, 2 bfloat16, 3 float16: of q, k, v, out. The rest is float or double.
-  Index B, H, Hk, T, S, D, Dv;
-  Index rows;     // target rows of a block
-  Index threads;
-  const void *q, *k, *v;
-  Index q_stride[3], k_stride[3], v_stride[3];  // batch, head, row
-  const void* bias;                             // (B, H, T, S) or null, strides may be 0
-  Index bias_stride[4];
-  const std::uint8_t* mask;                     // (B, H, T, S) bool or null
-  Index mask_stride[4];
-  const std::uint8_t* kept;                     // (B, H, S) bool or null: protected positions
-  Index kept_stride[3];
-  double scale, softcap;                        // softcap 0: none
-  double dropout;
-  Index seed;
-  Index mode, kind1, kind2, detach_gate;
-  double s1, p1, s2, p2;
-  const double *terms1, *terms2;
-  void* out;                                    // (B, H, T, Dv)
-  void *total, *peak;                           // (B, H, S): forward: in and out; backward: at the start, or null
-  void* lse;                                    // (B, H, T) or null: log of the sum of e^score
-  void *totals, *peaks;                         // (B, H, blocks - 1, S) or null: coverage between blocks
-  // Backward only.
-  const void* dout;
-  Index dout_stride[3];
-  void *dq, *dk, *dv;                           // dense; dk and dv have Hk heads
-  void* dbias;                                  // (B, H, T, S) or null, strides may be 0: sums then
-  Index dbias_stride[4];
-  void *dtotal, *dpeak;                         // (B, H, S) or null: of the coverage after, then of that before
-};
-
-template <class C> Function<C> function(double s, double p, const double* terms) {
-  Function<C> g{C(s), C(p), {}};
-  for (int k = 0; k < TERMS; ++k) g.terms[k] = C(terms[k]);
+template <class C> Function<C> function(const Curve& curve) {
+  Function<C> g{C(curve.s), C(curve.p), {}};
+  for (int k = 0; k < TERMS; ++k) g.terms[k] = C(curve.terms[k]);
   return g;
 }
 
