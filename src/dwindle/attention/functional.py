@@ -59,10 +59,10 @@ def attention(
     """
     rule = parse(rule)
     _check(query, key, value, dropout, softcap)
-    scores = (*query.shape[:3], key.shape[2])
-    dtype = state_dtype(query)
-    for name, x in (("mask", mask), ("bias", bias)):
-        _check_like(name, x, query, scores)
+    (b, h, t, d), s = query.shape, key.shape[2]
+    scores = (b, h, t, s)
+    _check_like("mask", mask, query, scores)
+    _check_like("bias", bias, query, scores)
     if mask is not None and mask.dtype != torch.bool:  # a float mask is a bias
         bias, mask = mask if bias is None else bias + mask, None
     call = Call(
@@ -71,10 +71,10 @@ def attention(
         value,
         rule,
         mask=None if mask is None else mask.reshape(_padded(mask.shape, 4)),
-        bias=None if bias is None else bias.reshape(_padded(bias.shape, 4)).to(dtype),
+        bias=None if bias is None else bias.reshape(_padded(bias.shape, 4)).to(state_dtype(query)),
         coverage=_checked_coverage(coverage, rule, query, scores),
         kept=_kept(rule, protected, query, scores),
-        scale=1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else float(scale),
+        scale=1 / math.sqrt(max(d, 1)) if scale is None else float(scale),
         softcap=float(softcap or 0),
         dropout=float(dropout),
     )
@@ -109,7 +109,7 @@ def _in_place(call: Call, coverage: Coverage | None, backend: Backend | None) ->
 def _chosen(call: Call, backend: Backend | None) -> Backend:
     """The fastest backend for this call, or the forced one if it can do it."""
     if backend is None:
-        if 0 in (*call.query.shape, *call.value.shape):
+        if not (call.query.numel() and call.value.numel()):
             return "eager"
         if cpu.objection(call) is None:
             return "cpu"
@@ -164,15 +164,16 @@ def _check_like(name: str, x: Tensor | None, query: Tensor, shape: tuple[int, ..
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, dropout: float, softcap: float | None) -> None:
+    dtype, device = query.dtype, query.device
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dim() != 4:
             raise ValueError(f"{name} must be (B, H, length, D), not {tuple(x.shape)}")
-        if x.dtype != query.dtype:
-            raise ValueError(f"{name} is {x.dtype} but query is {query.dtype}: give all three one dtype")
-        if x.device != query.device:
-            raise ValueError(f"{name} is on {x.device} but query is on {query.device}: move one of them")
-    if not query.dtype.is_floating_point:
-        raise ValueError(f"query is {query.dtype}: attention needs floating point")
+        if x.dtype != dtype:
+            raise ValueError(f"{name} is {x.dtype} but query is {dtype}: give all three one dtype")
+        if x.device != device:
+            raise ValueError(f"{name} is on {x.device} but query is on {device}: move one of them")
+    if not dtype.is_floating_point:
+        raise ValueError(f"query is {dtype}: attention needs floating point")
     b, h, _, d = query.shape
     bk, hk, s, dk = key.shape
     if (bk, dk) != (b, d) or value.shape[:3] != (b, hk, s) or h % max(hk, 1) or (h and not hk):

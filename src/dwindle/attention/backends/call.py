@@ -43,8 +43,10 @@ class Call(NamedTuple):
 
     def differentiates(self) -> bool:
         """Whether a gradient may be asked for."""
+        if not torch.is_grad_enabled():
+            return False
         tensors = (self.query, self.key, self.value, self.bias, *(self.coverage or ()))
-        return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+        return any(x is not None and x.requires_grad for x in tensors)
 
     def seed(self) -> Tensor | None:
         """A fresh seed for dropout, from torch's generator."""

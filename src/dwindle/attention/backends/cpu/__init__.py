@@ -28,7 +28,7 @@ def available() -> bool:
 
 def objection(call: Call) -> str | None:
     """Why the kernel cannot do this call, or None if it can."""
-    if call.query.device.type != "cpu":
+    if not call.query.is_cpu:
         return f"the tensors are on {call.query.device}"
     if call.query.dtype not in _DTYPES:
         return f"it has no code for {call.query.dtype}"
