@@ -56,8 +56,8 @@ class Diminish(torch.autograd.Function):
         keep = ctx.needs_input_grad[0]
         saved: list[Tensor] = []
         if mode:
-            m, after = _along(torch.add, total, a, space)
-            m.add_(a, alpha=0.5).add_(1)
+            m, after = _along(torch.add, total, a, space, more=1)
+            m.add_(a, alpha=0.5)
             z = torch.div(a, m, out=space.tile(a))
             y = torch.mul(z, z, out=space.tile(a))
             rate, raised = _rate(m, y, s1, p1, space, spent=mode == 1 and not keep)
@@ -120,12 +120,13 @@ class Diminish(torch.autograd.Function):
 
 
 def _along(
-    step: Callable[..., Tensor], start: Tensor | None, x: Tensor, space: Space, backwards: bool = False
+    step: Callable[..., Tensor], start: Tensor | None, x: Tensor, space: Space, backwards: bool = False, more: int = 0
 ) -> tuple[Tensor, Tensor]:
     """A running sum, or maximum of what is not below 0, of rows (..., T, S): as it comes to each, and after the last.
 
-    First in all groups of a few rows at once, then from group to group: PyTorch's own running sums and maxima are
-    slow along any dimension but the last, and operations on one row are too small for several threads.
+    The sums that come to the rows are ``more`` by that number. First in all groups of a few rows at once, then from
+    group to group: PyTorch's own running sums and maxima are slow along any dimension but the last, and operations
+    on one row are too small for several threads.
     """
     here = space.tile(x)
     order = slice(None, None, -1 if backwards else 1)
@@ -134,12 +135,12 @@ def _along(
     rows[0].zero_()
     for before, after, row in zip(rows, rows[1:], now, strict=False):
         step(before, row, out=after)
-    end = torch.zeros_like(x[..., 0, :]) if start is None else start
-    last = 0 if backwards else -1
-    for group, row in list(zip(groups.unbind(-3), now[-1].unbind(-2), strict=True))[order]:
-        step(group, end.unsqueeze(-2), out=group)
-        end = step(group[..., last, :], row)
-    return here, end
+    ends = [torch.zeros_like(x[..., 0, :]) if start is None else start]
+    for group in step(rows[-1], now[-1]).unbind(-2)[order]:
+        ends.append(step(ends[-1], group))
+    came = torch.stack(ends[:-1][order], -2)
+    step(groups, (came + more if more else came).unsqueeze(-2), out=groups)
+    return here, ends[-1]
 
 
 def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) -> tuple[Tensor, Tensor]:
@@ -155,17 +156,18 @@ def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) ->
     for i, (row, share) in enumerate(zip(rows[1:], shares[1:], strict=True)):
         torch.addcmul(more[i], rows[i], kept[i], out=row)
         torch.mul(shares[i], kept[i], out=share)
-    end = torch.zeros_like(flow[..., 0, :]) if start is None else start
-    for group, share, keep, add in reversed(list(zip(*(x.unbind(-3) for x in tiles), strict=True))):
-        group.addcmul_(share, end.unsqueeze(-2))
-        end = torch.addcmul(add[..., 0, :], group[..., 0, :], keep[..., 0, :])
-    return here, end
+    ends = [torch.zeros_like(flow[..., 0, :]) if start is None else start]
+    alone, through = torch.addcmul(more[-1], rows[-1], kept[-1]), shares[-1] * kept[-1]
+    for group, share in reversed(list(zip(alone.unbind(-2), through.unbind(-2), strict=True))):
+        ends.append(torch.addcmul(group, share, ends[-1]))
+    tiles[0].addcmul_(tiles[1], torch.stack(ends[-2::-1], -2).unsqueeze(-2))
+    return here, ends[-1]
 
 
 def _groups(x: Tensor) -> Tensor:
-    """Rows (..., T, S) in groups (..., T / n, n, S), of eight where that goes."""
+    """Rows (..., T, S) in groups (..., T / n, n, S), about as many as they have rows."""
     rows = x.shape[-2]
-    size = next(n for n in range(8, 0, -1) if rows % n == 0)
+    size = next(n for n in range(math.isqrt(rows), 0, -1) if rows % n == 0)
     return x.view(*x.shape[:-2], rows // size, size, x.shape[-1])
 
 
