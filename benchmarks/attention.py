@@ -1,14 +1,13 @@
-"""One path against SDPA on the shapes of text and on shapes it was not tuned for, without the slow eager twin.
+"""What a call takes against SDPA, on the shapes of text and on shapes nothing was tuned for, without the eager twin.
 
-    python benchmarks/attention.py              what a call takes by itself
-    python benchmarks/attention.py chunked      what it takes where there is no compiler
+    python benchmarks/attention.py
+    PATH= $(which python) benchmarks/attention.py       where no compiler is found
 
 Interleaved, medians, forward / forward + backward as ratios to F.scaled_dot_product_attention; the control is SDPA
 against itself. `dwindle bench attention` has the named shapes, the eager twin and memory.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 
@@ -42,7 +41,7 @@ def timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(shape: tuple[int, ...], seconds: float, backend: str | None) -> dict[str, tuple[float, float]]:
+def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, float]]:
     """Median seconds of forward and of forward + backward for each contender."""
     b, h, t, s, d = shape
     q, k, v = (torch.randn(b, h, n, d, requires_grad=True) for n in (t, s, s))
@@ -54,7 +53,7 @@ def measure(shape: tuple[int, ...], seconds: float, backend: str | None) -> dict
     contenders: dict[str, Callable[[], Tensor]] = {"SDPA": sdpa, "control": sdpa}
     for name in RULES:
         rule = dwindle.rule(name)
-        contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule, backend=backend)[0]
+        contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule)[0]
 
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     end = time.perf_counter() + seconds
@@ -68,11 +67,10 @@ def measure(shape: tuple[int, ...], seconds: float, backend: str | None) -> dict
 
 
 def main() -> None:
-    backend = sys.argv[1] if sys.argv[1:] else None
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     print("| B, H, T, S, D | control | " + " | ".join(RULES) + " |\n|---|---|---|---|")
     for shape, seconds in SHAPES.items():
-        found = measure(shape, seconds, backend)
+        found = measure(shape, seconds)
         forward, both = found.pop("SDPA")
         cells = " | ".join(f"{f / forward:.2f} / {b / both:.2f}" for f, b in found.values())
         print(f"| {', '.join(map(str, shape))} | {cells} |", flush=True)

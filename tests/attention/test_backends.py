@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dwindle
 from dwindle import Coverage
-from dwindle.attention.backends import chunked, cpu
+from dwindle.attention.backends import chunked, cpu, eager
 from dwindle.attention.backends.call import Call
 from dwindle.attention.backends.cpu import build, op
 from dwindle.attention.backends.diminish import Space
@@ -40,7 +40,7 @@ def test_matrix(backend, rule, options):
 @pytest.mark.parametrize("rule", matrix.RULES)
 @pytest.mark.parametrize("options", ["none", "row mask", "coverage"])
 def test_many_tiles(monkeypatch, rows, rule, options):
-    """Blocks of rows whose groups are of eight or, for a prime number, of one; one head, some heads, some items."""
+    """Blocks of rows that make equal groups, and such that leave some over; one head, some heads, some items."""
     monkeypatch.setattr(chunked, "_ROWS", rows)
     monkeypatch.setattr(chunked, "_ELEMENTS", 2 * 9 * rows)
     for shape in ((2, 3, 3, 130, 9, 8, 5), (3, 4, 2, 30, 9, 4, 4)):
@@ -336,6 +336,18 @@ def test_no_compiler_says_so_once_and_goes_on(monkeypatch, capsys):
             dwindle.attention(q, k, v, rule=RULE, backend="cpu")
     finally:
         build.library.cache_clear()
+
+
+def test_without_a_compiler_many_weights_go_in_chunks_and_few_at_once(monkeypatch):
+    monkeypatch.setattr(cpu, "available", lambda: False)
+    taken = []
+    for module in (chunked, eager):
+        run = module.attention
+        monkeypatch.setattr(module, "attention", lambda call, m=module, run=run: taken.append(m) or run(call))
+    for rows in (4, 70):
+        q, k, v = matrix.tensors(0, (1, 2, 2, rows, 1000, 8, 8), torch.float32)
+        dwindle.attention(q, k, v, rule=RULE)
+    assert taken == [eager, chunked]
 
 
 def test_a_failing_build_says_why(monkeypatch, capsys, tmp_path):

@@ -17,6 +17,7 @@ from dwindle.attention.coverage import Coverage, state_dtype
 from dwindle.attention.notation import rule as parse
 from dwindle.attention.rules import Rule
 
+_FEW = 2**17  # weights: calling more operations costs more than what fewer hold in memory
 Backend = Literal["cpu", "triton", "chunked", "eager"]
 
 
@@ -113,7 +114,9 @@ def _chosen(call: Call, backend: Backend | None) -> Backend:
             return "eager"
         if cpu.objection(call) is None:
             return "cpu"
-        return "triton" if call.query.is_cuda and triton.objection(call) is None else "chunked"
+        if call.query.is_cuda and triton.objection(call) is None:
+            return "triton"
+        return "eager" if call.query[..., 0].numel() * call.key.shape[2] <= _FEW else "chunked"
     if backend not in get_args(Backend):
         known = ", ".join(map(repr, get_args(Backend)))
         raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or None for the fastest")

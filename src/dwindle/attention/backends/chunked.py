@@ -54,13 +54,14 @@ class _Chunked(torch.autograd.Function):
         peak: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         call = call._replace(query=query, key=key, value=value, bias=bias, coverage=None)
-        blocks = _blocks(call)
+        gradients = any(ctx.needs_input_grad)
+        chunks, blocks = _tiling(call, gradients)
         context = query.new_empty(*query.shape[:3], value.shape[3])
         after = total.clone(), peak.clone()
-        saved = len(blocks) if any(ctx.needs_input_grad) else 0
+        saved = len(blocks) if gradients else 0
         between = [total.new_empty(saved, *total.shape) for _ in range(2)]
         numbers, space = _numbers(call), Space()
-        for chunk in _chunks(call):
+        for chunk in chunks:
             at = _state_of(call, chunk)
             state = Coverage(after[0][at], after[1][at])
             for i, rows in enumerate(blocks):
@@ -83,16 +84,16 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         seed, query, key, value, bias, *between = ctx.saved_tensors
         call = ctx.call._replace(query=query, key=key, value=value, bias=bias)
-        blocks = list(enumerate(_blocks(call)))
+        chunks, blocks = _tiling(call, gradients=True)
         if grad is None:  # only the coverage was used
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
         grads = [None if x is None else x.new_zeros(x.shape) for x in (query, key, value, bias)]
         states = [x.new_zeros(x.shape[1:]) for x in between]
         numbers, space = _numbers(call), Space()
-        for chunk in _chunks(call):
+        for chunk in chunks:
             at = _state_of(call, chunk)
             flows = [None if g is None else g[at] for g in later]
-            for i, rows in reversed(blocks):
+            for i, rows in reversed(list(enumerate(blocks))):
                 part = _part(call, chunk, rows, Coverage(between[0][i][at], between[1][i][at]))
                 generator = _generator(seed, call, chunk, i)
                 space.restart()
@@ -210,29 +211,25 @@ def _state_of(call: Call, chunk: Chunk) -> Chunk:
     return chunk[0], slice(None) if call.rule.share_heads else chunk[1]
 
 
-def _chunks(call: Call) -> Iterator[Chunk]:
-    """Whole items if they are small, else some heads of one item; all heads where they share a coverage."""
-    b, h, _, _ = call.query.shape
-    fit = max(1, _most(call) // max(1, _rows(call) * call.key.shape[2]))
-    items, heads = (max(1, fit // h), h) if fit >= h or call.rule.share_heads else (1, fit)
-    for i in range(0, b, items):
-        for j in range(0, h, heads):
-            yield slice(i, min(i + items, b)), slice(j, min(j + heads, h))
+def _tiling(call: Call, gradients: bool) -> tuple[list[Chunk], list[slice]]:
+    """Chunks of items and heads, blocks of rows, about alike; a pair of them is a tile.
 
-
-def _blocks(call: Call) -> list[slice]:
-    t, rows = call.query.shape[2], _rows(call)
-    return [slice(i, min(i + rows, t)) for i in range(0, t, rows)]
-
-
-def _rows(call: Call) -> int:
-    """Of a block: more where that makes one tile of all heads."""
+    Whole items if they are small, else some heads of one item; all heads where they share a coverage. More rows
+    where that makes one tile of all heads, and twice as many of everything without gradients, which need more tiles.
+    """
     b, h, t, _ = call.query.shape
-    return max(1, min(t, max(_ROWS, _most(call) // max(1, b * h * call.key.shape[2]))))
-
-
-def _most(call: Call) -> int:
-    return _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
+    s, more = call.key.shape[2], 1 if gradients else 2
+    elements = more * _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
+    most = max(more * _ROWS, elements // max(1, b * h * s))
+    rows = max(1, -(-t // max(1, -(-t // most))))
+    fit = max(1, elements // max(1, rows * s))
+    items, heads = (max(1, fit // h), h) if fit >= h or call.rule.share_heads else (1, fit)
+    chunks = [
+        (slice(i, min(i + items, b)), slice(j, min(j + heads, h)))
+        for i in range(0, b, items)
+        for j in range(0, h, heads)
+    ]
+    return chunks, [slice(i, min(i + rows, t)) for i in range(0, t, rows)]
 
 
 def _generator(seed: Tensor | None, call: Call, chunk: Chunk, block: int) -> torch.Generator | None:

@@ -9,6 +9,7 @@ of the powers at both ends. Nothing is a difference of two values of g or g'.
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -130,17 +131,19 @@ def _along(
     """
     here = space.tile(x)
     order = slice(None, None, -1 if backwards else 1)
-    groups, given = _groups(here), _groups(x)
-    rows, now = groups.unbind(-2)[order], given.unbind(-2)[order]
-    rows[0].zero_()
-    for before, after, row in zip(rows, rows[1:], now, strict=False):
-        step(before, row, out=after)
-    ends = [torch.zeros_like(x[..., 0, :]) if start is None else start]
-    for group in step(rows[-1], now[-1]).unbind(-2)[order]:
-        ends.append(step(ends[-1], group))
-    came = torch.stack(ends[:-1][order], -2)
-    step(groups, (came + more if more else came).unsqueeze(-2), out=groups)
-    return here, ends[-1]
+    end = torch.zeros_like(x[..., 0, :]) if start is None else start
+    for groups, given in zip(_grouped(here)[order], _grouped(x)[order], strict=True):
+        rows, now = groups.unbind(-2)[order], given.unbind(-2)[order]
+        rows[0].zero_()
+        for before, after, row in zip(rows, rows[1:], now, strict=False):
+            step(before, row, out=after)
+        ends = [end]
+        for group in step(rows[-1], now[-1]).unbind(-2)[order]:
+            ends.append(step(ends[-1], group))
+        *came, end = ends
+        arriving = torch.stack(came[order], -2).unsqueeze(-2)
+        step(groups, arriving + more if more else arriving, out=groups)
+    return here, end
 
 
 def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) -> tuple[Tensor, Tensor]:
@@ -148,27 +151,35 @@ def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) ->
 
     In groups, as ``_along``, with the share of what comes after a group that gets to each of its rows.
     """
-    here = space.tile(flow)
-    tiles = [_groups(x) for x in (here, space.tile(flow), passed, flow)]
-    rows, shares, kept, more = (x.unbind(-2)[::-1] for x in tiles)
-    rows[0].zero_()
-    shares[0].fill_(1)
-    for i, (row, share) in enumerate(zip(rows[1:], shares[1:], strict=True)):
-        torch.addcmul(more[i], rows[i], kept[i], out=row)
-        torch.mul(shares[i], kept[i], out=share)
-    ends = [torch.zeros_like(flow[..., 0, :]) if start is None else start]
-    alone, through = torch.addcmul(more[-1], rows[-1], kept[-1]), shares[-1] * kept[-1]
-    for group, share in reversed(list(zip(alone.unbind(-2), through.unbind(-2), strict=True))):
-        ends.append(torch.addcmul(group, share, ends[-1]))
-    tiles[0].addcmul_(tiles[1], torch.stack(ends[-2::-1], -2).unsqueeze(-2))
-    return here, ends[-1]
+    here, through = space.tile(flow), space.tile(flow)
+    end = torch.zeros_like(flow[..., 0, :]) if start is None else start
+    for tiles in reversed(list(zip(*map(_grouped, (here, through, passed, flow)), strict=True))):
+        rows, shares, kept, more = (x.unbind(-2)[::-1] for x in tiles)
+        rows[0].zero_()
+        shares[0].fill_(1)
+        for i, (row, share) in enumerate(zip(rows[1:], shares[1:], strict=True)):
+            torch.addcmul(more[i], rows[i], kept[i], out=row)
+            torch.mul(shares[i], kept[i], out=share)
+        ends = [end]
+        alone, share = torch.addcmul(more[-1], rows[-1], kept[-1]), shares[-1] * kept[-1]
+        for group in zip(alone.unbind(-2)[::-1], share.unbind(-2)[::-1], strict=True):
+            ends.append(torch.addcmul(group[0], group[1], ends[-1]))
+        *came, end = ends
+        tiles[0].addcmul_(tiles[1], torch.stack(came[::-1], -2).unsqueeze(-2))
+    return here, end
 
 
-def _groups(x: Tensor) -> Tensor:
-    """Rows (..., T, S) in groups (..., T / n, n, S), about as many as they have rows."""
-    rows = x.shape[-2]
-    size = next(n for n in range(math.isqrt(rows), 0, -1) if rows % n == 0)
-    return x.view(*x.shape[:-2], rows // size, size, x.shape[-1])
+def _grouped(x: Tensor) -> list[Tensor]:
+    """Rows (..., T, S) in groups (..., n, m, S), about as many as they have rows; then those left over, likewise."""
+    parts, done, rows = [], 0, x.shape[-2]
+    while done < rows:
+        root = math.isqrt(rows - done)
+        size = next((n for n in range(root, root // 2, -1) if (rows - done) % n == 0), root)
+        count = (rows - done) // size
+        part = x[..., done : done + count * size, :]
+        parts.append(part.view(*x.shape[:-2], count, size, x.shape[-1]))
+        done += count * size
+    return parts
 
 
 def _rate(m: Tensor, y: Tensor, s: float, p: float, space: Space, spent: bool) -> tuple[Tensor, Tensor]:
@@ -192,14 +203,23 @@ def _slopes(y: Tensor, rate: Tensor, raised: Tensor, s: float, p: float, space: 
 
 def _polynomial(terms: tuple[float, ...], y: Tensor, scale: float, space: Space) -> Tensor:
     """By Horner's rule, divided by the highest term until the end: one pass over the tile less than terms."""
+    highest, start, steps, last = _steps(terms, scale, y.dtype, y.device)
+    value = torch.add(y, start, out=space.tile(y))
+    for constant in steps:
+        torch.addcmul(constant, value, y, out=value)
+    return torch.addcmul(last, value, y, value=highest, out=value)
+
+
+@lru_cache(maxsize=64)
+def _steps(
+    terms: tuple[float, ...], scale: float, dtype: torch.dtype, device: torch.device
+) -> tuple[float, float, list[Tensor], Tensor]:
+    """The highest term, and the others as what is added at each step of ``_polynomial``."""
     lowest, *middle, highest = (scale * term for term in terms)
     highest = highest or 1e-30  # p = 1 has no higher terms
     *constants, start = (term / highest for term in middle)
-    last, *steps = y.new_tensor([lowest, *constants]).unbind()
-    value = torch.add(y, start, out=space.tile(y))
-    for constant in reversed(steps):
-        torch.addcmul(constant, value, y, out=value)
-    return torch.addcmul(last, value, y, value=highest, out=value)
+    last, *steps = torch.tensor([lowest, *constants], dtype=dtype, device=device).unbind()
+    return highest, start, steps[::-1], last
 
 
 def _terms(y: Tensor) -> int:
