@@ -56,7 +56,7 @@ def options(name: str, rule: str, shape: Shape, dtype: torch.dtype) -> dict:
         "bias": {"bias": real(1, h, t, s).requires_grad_(), "mask": torch.rand(s) < 0.7},
         "row bias": {"bias": real(b, 1, t, 1).requires_grad_() * torch.ones(1, 1, 1, s, dtype=dtype)},
         "softcap": {"softcap": 2.0},
-        "coverage": {"coverage": Coverage(3 * torch.rand(b, one, s), torch.rand(b, one, s).mul(0.2))},
+        "coverage": {"coverage": Coverage(3 * torch.rand(b, s, one).mT, torch.rand(b, s, one).mT.mul(0.2))},  # strided
         "protected": {"protected": torch.rand(b, s) < 0.3},
     }[name]
 

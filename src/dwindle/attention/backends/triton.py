@@ -74,7 +74,7 @@ class _Fused(torch.autograd.Function):
         s, blocks = key.shape[2], -(-t // _BLOCK)
         lse = query.new_empty((b, h, t), dtype=torch.float32)
         context = query.new_zeros((b, h, t, value.shape[3]), dtype=torch.float32)
-        after = total.clone(), peak.clone()
+        after = _dense(total), _dense(peak)
         between = [query.new_empty((b, h, blocks, s), dtype=torch.float32) for _ in range(2)]
         kernels.log_sum_exp[b * h, blocks](*common, lse, **settings)
         kernels.forward[b * h, -(-s // _BLOCK)](*common, lse, context, *after, *between, **settings)
@@ -97,7 +97,7 @@ class _Fused(torch.autograd.Function):
         zeros = [x.new_zeros(x.shape, dtype=torch.float32) for x in (query, key, value)]
         dbias = query.new_zeros((1,), dtype=torch.float32) if bias is None else torch.zeros_like(bias).contiguous()
         dots = torch.zeros_like(lse)
-        states = [lse.new_zeros((b, h, s)) if g is None else g.clone() for g in later]
+        states = [lse.new_zeros((b, h, s)) if g is None else _dense(g) for g in later]
         for last in (False, True):  # first the sums over rows, then, with them, the gradients of the scores
             kernels.backward[b * h, -(-s // _BLOCK)](
                 *(*common, lse, *between, grad.contiguous(), *zeros, dbias, dots),
@@ -109,6 +109,11 @@ class _Fused(torch.autograd.Function):
             )
         dq, dk, dv = (g.to(x.dtype) for g, x in zip(zeros, (query, key, value), strict=True))
         return None, None, dq, dk, dv, None if bias is None else dbias, *states
+
+
+def _dense(state: Tensor) -> Tensor:
+    """A copy to be overwritten, as the kernels expect it."""
+    return state.clone(memory_format=torch.contiguous_format)
 
 
 def _arguments(

@@ -44,7 +44,6 @@ void set_repeated(const Tensor& x, Index* to) {
 }
 
 void* pointer(const Tensor& x) { return x.defined() && x.numel() ? x.data_ptr() : nullptr; }
-void* pointer(const Given& x) { return x ? pointer(*x) : nullptr; }
 
 Curve curve(bool used, double s, double p, const double* terms) { return {!used ? NONE : p ? POWER : LOG, s, p, terms}; }
 
@@ -122,7 +121,8 @@ Six attention_backward(const Tensor& grad_, const Given& grad_total, const Given
   Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout);
   p.rows = divide_up(p.T, totals.size(2) + 1);
   p.dout = grad.data_ptr(), set_strides(grad, p.dout_stride);
-  p.total = pointer(total), p.peak = pointer(peak), p.lse = lse.data_ptr();
+  const Tensor before = total ? total->contiguous() : Tensor(), top = peak ? peak->contiguous() : Tensor();
+  p.total = pointer(before), p.peak = pointer(top), p.lse = lse.data_ptr();
   p.totals = pointer(totals), p.peaks = pointer(peaks);
   const at::TensorOptions options = state(query);
   const Tensor dq = at::empty(query.sizes(), query.options());
