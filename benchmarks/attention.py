@@ -7,8 +7,6 @@ Interleaved, medians, forward / forward + backward as ratios to F.scaled_dot_pro
 against itself. `dwindle bench attention` has the named shapes, the eager twin and memory.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -16,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import dwindle
+from dwindle.attention.bench import interleaved
 
 RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
 SHAPES = {  # B, H, T, S, D: seconds
@@ -35,12 +34,6 @@ SHAPES = {  # B, H, T, S, D: seconds
 }
 
 
-def timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
 def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, float]]:
     """Median seconds of forward and of forward + backward for each contender."""
     b, h, t, s, d = shape
@@ -54,16 +47,10 @@ def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, fl
     for name in RULES:
         rule = dwindle.rule(name)
         contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule)[0]
-
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times["SDPA"]) < 3:
-        for name, run in contenders.items():
-            with torch.no_grad():
-                forward = timed(run)
-            both = timed(lambda run=run: torch.autograd.grad(run(), (q, k, v), grad))
-            times[name].append((forward, both))
-    return {n: tuple(map(statistics.median, zip(*pairs[1:], strict=True))) for n, pairs in times.items()}
+    both = {name: lambda run=run: torch.autograd.grad(run(), (q, k, v), grad) for name, run in contenders.items()}
+    with torch.no_grad():
+        forward = interleaved(contenders, seconds / 3)
+    return {name: (forward[name], time) for name, time in interleaved(both, seconds).items()}
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ memory is measured in a fresh process for each contender, as growth of the resid
 """
 
 import json
+import math
 import re
 import resource
 import statistics
@@ -34,6 +35,7 @@ SHAPES: dict[str, Shape] = {  # B, H, T, S, D
 }
 RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
 _SDPA, _CONTROL = "SDPA", "SDPA again (control)"
+_TURN = 2e-3  # seconds: what a shorter turn finds in the caches is what others left there
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,9 @@ def bench(sizes: Shape, rules: list[str], backends: list[str], seconds: float, m
     step = sizes[2] == 1
     inputs = _inputs(sizes)
     runs = {name: _contender(name, inputs, step) for name in contenders}
-    forward = _interleaved({name: _without_gradient(run) for name, run in runs.items()}, seconds / 2)
+    forward = interleaved({name: _without_gradient(run) for name, run in runs.items()}, seconds / 2)
     grad = torch.randn(*sizes[:3], sizes[4])
-    both = None if step else _interleaved({n: _with_gradient(r, inputs, grad) for n, r in runs.items()}, seconds)
+    both = None if step else interleaved({n: _with_gradient(r, inputs, grad) for n, r in runs.items()}, seconds)
     rows = []
     for name in contenders:
         eager = name.rsplit(" ", 1)[0] + " eager" if name not in (_SDPA, _CONTROL) else None
@@ -155,18 +157,28 @@ def _with_gradient(run: Run, inputs: list[Tensor], grad: Tensor) -> Run:
     return both
 
 
-def _interleaved(runs: dict[str, Run], seconds: float) -> dict[str, float]:
-    """Median seconds of each, all in turn, for about so long and at least three rounds."""
+def interleaved(runs: dict[str, Run], seconds: float) -> dict[str, float]:
+    """Median seconds of each, all in turn, for about so long and at least three rounds.
+
+    A turn is one call, or as many as the first of ``runs`` makes in two milliseconds.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():  # the first round builds, allocates and warms up
         run()
+    first = next(iter(runs))
+    calls = math.ceil(_TURN / min(_seconds(runs[first], 1) for _ in range(5)))
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[_SDPA]) < 3:
+    while time.perf_counter() < end or len(times[first]) < 3:
         for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(_seconds(run, calls))
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _seconds(run: Run, calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
 
 
 def _fresh_peak(sizes: Shape, name: str) -> float:
