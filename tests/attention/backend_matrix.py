@@ -1,4 +1,7 @@
-"""The comparison that every backend goes through. ``backend_matrix.py BACKEND`` runs a short one."""
+"""The comparison that every backend goes through.
+
+``backend_matrix.py BACKEND`` runs a short one, ``backend_matrix.py 64`` one of the CPU kernel with such vectors.
+"""
 
 import sys
 
@@ -89,11 +92,32 @@ def compare(backend: str, rule: str, shape: Shape, name: str, dtype: torch.dtype
         assert error < TOLERANCES[dtype], f"{backend} {rule} {shape} {name} {dtype}: result {i} is off by {error}"
 
 
-if __name__ == "__main__":
+def compare_some(backend: str) -> None:
+    """A short matrix, for backends that are slow to run."""
     torch.set_num_threads(1)
     some = ["plain", "dim:power(0.65)", "dydim:log,power(0.5)", "dydim:boxcox(0.5),log+detach_gate"]
     for i, name in enumerate(OPTIONS):
-        compare(sys.argv[1], some[i % len(some)], (1, 2, 1, 35, 40, 8, 5), name, torch.float32)
+        compare(backend, some[i % len(some)], (1, 2, 1, 35, 40, 8, 5), name, torch.float32)
     for rule in some:
-        compare(sys.argv[1], rule, (1, 1, 1, 5, 7, 8, 8), "coverage", torch.float32)
+        compare(backend, rule, (1, 1, 1, 5, 7, 8, 8), "coverage", torch.float32)
+
+
+def compare_vectors_of(size: int) -> None:
+    """The CPU kernel with vectors of so many bytes, as other machines have them: the compiler makes them of ours."""
+    from dwindle.attention.backends.cpu import build
+
+    build._FOR_KERNEL.append(f"-DDWINDLE_VECTOR_BYTES={size}")
+    for shape in [*SHAPES, (1, 2, 2, 20, 300, 40, 72)]:
+        for dtype in TOLERANCES:
+            for name in OPTIONS:
+                compare("cpu", "dydim:log,power(0.5)", shape, name, dtype)
+    for half in (torch.bfloat16, torch.float16):
+        q, k, v = tensors(0, (1, 2, 2, 20, 30, 8, 8), half)
+        exact, _ = dwindle.attention(q.double(), k.double(), v.double(), rule="dim:log", backend="eager")
+        context, _ = dwindle.attention(q, k, v, rule="dim:log", backend="cpu")
+        assert (context.double() - exact).norm() / exact.norm() < 0.01
+
+
+if __name__ == "__main__":
+    compare_vectors_of(int(sys.argv[1])) if sys.argv[1].isdigit() else compare_some(sys.argv[1])
     print("agree")

@@ -68,13 +68,25 @@ def test_tiles_are_handed_out_again(monkeypatch, dtype):
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed: pip install 'dwindle[gpu]'")
 def test_triton_in_its_interpreter():
     """In a process of its own: the interpreter is chosen before triton is imported."""
+    run_matrix("triton", TRITON_INTERPRET="1")
+
+
+@pytest.mark.slow
+@needs_kernel
+@pytest.mark.parametrize("size", [16, 64])
+def test_vectors_of_other_machines(size, tmp_path):
+    """SSE and NEON have 16 bytes, AVX-512 has 64."""
+    run_matrix(str(size), XDG_CACHE_HOME=str(tmp_path))
+
+
+def run_matrix(argument, **environment):
     here = Path(__file__).parent
     path = os.pathsep.join([str(Path(dwindle.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, str(here / "backend_matrix.py"), "triton"],
+        [sys.executable, str(here / "backend_matrix.py"), argument],
         capture_output=True,
         text=True,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **environment},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "agree"

@@ -82,7 +82,7 @@ INLINE Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
 // Row stride of a packed matrix: whole strips, and an odd number of cache lines, so that a column of it does
 // not fall into one set of the cache.
 template <class C> inline Index padded(Index columns) {
-  const Index line = 64 / sizeof(C), lines = round_up(columns, Simd<C>::width) / line;
+  const Index line = 64 / sizeof(C), lines = round_up(round_up(columns, Simd<C>::width), line) / line;
   return (lines % 2 ? lines : lines + 1) * line;
 }
 

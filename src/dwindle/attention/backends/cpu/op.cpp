@@ -1,12 +1,15 @@
 // The kernel as torch's operators: tensors in and out, and autograd. Schemas and shapes are op.py's.
 //
 // In C++ because a call through Python costs more than a small attention.
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include <cstring>
 
 #include "problem.h"
 
@@ -71,8 +74,14 @@ Problem problem(const Tensor& query, const Tensor& key, const Tensor& value, con
 
 Index divide_up(Index n, Index by) { return (n + by - 1) / std::max<Index>(by, 1); }
 
+// Without the dispatcher, which takes as long as a small product.
+Tensor empty(at::IntArrayRef shape, const at::TensorOptions& options) { return at::detail::empty_cpu(shape, options); }
+
 Tensor copied_or_zero(const Given& x, at::IntArrayRef shape, const at::TensorOptions& options) {
-  return x ? at::empty(shape, options).copy_(*x) : at::zeros(shape, options);
+  const Tensor copy = empty(shape, options);
+  if (x) copy.copy_(*x);
+  else std::memset(copy.data_ptr(), 0, copy.nbytes());
+  return copy;
 }
 
 Six attention(const Tensor& query_, const Tensor& key_, const Tensor& value_, const Given& bias, const Given& mask,
@@ -82,16 +91,16 @@ Six attention(const Tensor& query_, const Tensor& key_, const Tensor& value_, co
   Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout);
   p.rows = divide_up(p.T, blocks);
   const at::TensorOptions options = state(query);
-  const Tensor out = at::empty({p.B, p.H, p.T, p.Dv}, query.options());
+  const Tensor out = empty({p.B, p.H, p.T, p.Dv}, query.options());
   const Tensor after = copied_or_zero(total, {p.B, p.H, p.S}, options);
   const Tensor top = copied_or_zero(peak, {p.B, p.H, p.S}, options);
   Tensor lse, totals, peaks;
   if (save) {
-    lse = at::empty({p.B, p.H, p.T}, options);
-    totals = at::empty({p.B, p.H, blocks - 1, p.S}, options);
-    peaks = at::empty({p.B, p.H, blocks - 1, p.S}, options);
+    lse = empty({p.B, p.H, p.T}, options);
+    totals = empty({p.B, p.H, blocks - 1, p.S}, options);
+    peaks = empty({p.B, p.H, blocks - 1, p.S}, options);
   } else {
-    lse = at::empty({0}, options), totals = at::empty({0}, options), peaks = at::empty({0}, options);
+    lse = empty({0}, options), totals = empty({0}, options), peaks = empty({0}, options);
   }
   p.out = out.data_ptr(), p.total = after.data_ptr(), p.peak = top.data_ptr();
   p.lse = pointer(lse), p.totals = pointer(totals), p.peaks = pointer(peaks);
@@ -105,7 +114,7 @@ Tensor attention_step(const Tensor& query_, const Tensor& key_, const Tensor& va
   const Tensor query = dense_rows(query_), key = dense_rows(key_), value = dense_rows(value_);
   Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout);
   p.rows = divide_up(p.T, blocks);
-  const Tensor out = at::empty({p.B, p.H, p.T, p.Dv}, query.options());
+  const Tensor out = empty({p.B, p.H, p.T, p.Dv}, query.options());
   p.out = out.data_ptr(), p.total = total.data_ptr(), p.peak = peak.data_ptr();
   forward(p);
   for (Tensor* x : {&total, &peak}) x->unsafeGetTensorImpl()->bump_version();  // autograd may have kept them
@@ -125,22 +134,22 @@ Six attention_backward(const Tensor& grad_, const Given& grad_total, const Given
   p.total = pointer(before), p.peak = pointer(top), p.lse = lse.data_ptr();
   p.totals = pointer(totals), p.peaks = pointer(peaks);
   const at::TensorOptions options = state(query);
-  const Tensor dq = at::empty(query.sizes(), query.options());
-  const Tensor dk = at::empty(key.sizes(), query.options()), dv = at::empty(value.sizes(), query.options());
+  const Tensor dq = empty(query.sizes(), query.options());
+  const Tensor dk = empty(key.sizes(), query.options()), dv = empty(value.sizes(), query.options());
   p.dq = dq.data_ptr(), p.dk = dk.data_ptr(), p.dv = dv.data_ptr();
   Tensor dbias, dtotal, dpeak;
   if (bias_too) {
-    dbias = at::zeros(bias->sizes(), options);
+    dbias = copied_or_zero(std::nullopt, bias->sizes(), options);
     p.dbias = dbias.data_ptr(), set_repeated(dbias, p.dbias_stride);
   } else {
-    dbias = at::empty({0}, options);
+    dbias = empty({0}, options);
   }
   if (coverage_too) {
     dtotal = copied_or_zero(grad_total, {p.B, p.H, p.S}, options);
     dpeak = copied_or_zero(grad_peak, {p.B, p.H, p.S}, options);
     p.dtotal = dtotal.data_ptr(), p.dpeak = dpeak.data_ptr();
   } else {
-    dtotal = at::empty({0}, options), dpeak = at::empty({0}, options);
+    dtotal = empty({0}, options), dpeak = empty({0}, options);
   }
   backward(p);
   return {dq, dk, dv, dbias, dtotal, dpeak};

@@ -8,7 +8,8 @@
 #include <limits>
 #include <utility>
 
-#if defined(__AVX512F__)
+#if defined(DWINDLE_VECTOR_BYTES)  // a test of other machines' widths
+#elif defined(__AVX512F__)
 #define DWINDLE_VECTOR_BYTES 64
 #elif defined(__AVX__)
 #define DWINDLE_VECTOR_BYTES 32
