@@ -1,6 +1,7 @@
 """Every backend against the eager twin in float64: outputs, coverage, and all gradients."""
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -77,6 +78,17 @@ def test_triton_in_its_interpreter():
 def test_vectors_of_other_machines(size, tmp_path):
     """SSE and NEON have 16 bytes, AVX-512 has 64."""
     run_matrix(str(size), XDG_CACHE_HOME=str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="clang is not installed")
+def test_built_by_clang_beside_torchs_threads(tmp_path):
+    try:
+        run_matrix("32", CXX="clang++", XDG_CACHE_HOME=str(tmp_path), OMP_NUM_THREADS="2")
+    except AssertionError as error:
+        if "no CPU kernel" in str(error):
+            pytest.skip("clang has no OpenMP here")
+        raise
 
 
 def run_matrix(argument, **environment):

@@ -87,7 +87,7 @@ def _libraries() -> list[str]:
 
 
 def _compiler() -> str:
-    for name in (os.environ.get("CXX", ""), "c++", "g++", "clang++"):
+    for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
         if name and (found := shutil.which(name)):
             return found
     raise OSError("there is no C++ compiler; install g++ or clang++ to have it")

@@ -11,9 +11,6 @@
 #include <new>
 #include <thread>
 #include <vector>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 #include "gemm.h"
 #include "rule.h"
 
@@ -93,12 +90,15 @@ template <class Run> void share(Index units, Index threads, int least, Index str
     team = id / size;
     if (team < left) run(whole + team, Team{team * size, id % size, size, &rest[team]});
   };
-#ifdef _OPENMP
+  // Numbered here and not by OpenMP: clang's runtime starts these threads, but omp_get_thread_num may be that of
+  // torch's, which was there first and knows nothing of them.
+  std::atomic<int> arrived{0};
 #pragma omp parallel num_threads(int(threads))
-  thread(omp_get_thread_num(), omp_get_num_threads());
-#else
-  thread(0, 1);
-#endif
+  {
+    const int id = arrived.fetch_add(1);
+#pragma omp barrier
+    thread(id, arrived.load());
+  }
 }
 
 // Which weights are dropped: a hash of the seed and the place, so that the backward pass finds the same.
