@@ -116,7 +116,7 @@ def _chosen(call: Call, backend: Backend | None) -> Backend:
             return "cpu"
         if call.query.is_cuda and triton.objection(call) is None:
             return "triton"
-        return "eager" if call.query[..., 0].numel() * call.key.shape[2] <= _FEW else "chunked"
+        return "eager" if call.query.shape[:3].numel() * call.key.shape[2] <= _FEW else "chunked"
     if backend not in get_args(Backend):
         known = ", ".join(map(repr, get_args(Backend)))
         raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or None for the fastest")

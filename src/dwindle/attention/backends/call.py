@@ -53,6 +53,11 @@ class Call(NamedTuple):
         return torch.randint(2**62, (1,)) if self.dropout else None
 
 
+def block_rows(rows: int, most: int) -> int:
+    """Of a block, where ``rows`` are cut into as few blocks as possible, all about alike, of at most so many."""
+    return max(1, -(-rows // max(1, -(-rows // most))))
+
+
 Numbers = tuple[float, float, float, float, float, float]
 
 

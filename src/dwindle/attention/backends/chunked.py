@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dwindle.attention.backends import eager
-from dwindle.attention.backends.call import Call, Numbers, kernel_numbers
+from dwindle.attention.backends.call import Call, Numbers, block_rows, kernel_numbers
 from dwindle.attention.backends.diminish import Diminish, Space
 from dwindle.attention.coverage import Coverage
 from dwindle.attention.softmax import attended
@@ -221,7 +221,7 @@ def _tiling(call: Call, gradients: bool) -> tuple[list[Chunk], list[slice]]:
     s, more = call.key.shape[2], 1 if gradients else 2
     elements = more * _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
     most = max(more * _ROWS, elements // max(1, b * h * s))
-    rows = max(1, -(-t // max(1, -(-t // most))))
+    rows = block_rows(t, most)
     fit = max(1, elements // max(1, rows * s))
     items, heads = (max(1, fit // h), h) if fit >= h or call.rule.share_heads else (1, fit)
     chunks = [

@@ -1,7 +1,7 @@
 // Small matrix products for tiles in cache: one register-blocked micro-kernel, and the packing around it.
 //
-// Everything is padded to strips of `width` columns (two vectors), so the micro-kernel has no edges but
-// the number of its rows. Knows no attention.
+// Everything is padded to whole vectors, so the micro-kernel has no edges but the number of its rows; a strip is
+// `width` columns (two vectors), the last one may be half of that. Knows no attention.
 #pragma once
 #include <algorithm>
 

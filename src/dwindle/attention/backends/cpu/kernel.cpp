@@ -4,53 +4,48 @@
 
 namespace dwindle {
 
-// The rule's code for a mode and its kinds of g, with or without protected positions.
-template <class C, bool protect> Diminish<C> diminish_for(const Problem& p) {
+// pick<mode, kind of g1, kind of g2>() for the problem's rule.
+template <class Pick> auto by_rule(const Problem& p, Pick pick) {
   switch (p.mode * 9 + p.g1.kind * 3 + p.g2.kind) {
-    case DIM * 9 + LOG * 3: return diminish<C, DIM, LOG, NONE, protect>;
-    case DIM * 9 + POWER * 3: return diminish<C, DIM, POWER, NONE, protect>;
-    case DYDIM * 9 + LOG * 3 + LOG: return diminish<C, DYDIM, LOG, LOG, protect>;
-    case DYDIM * 9 + LOG * 3 + POWER: return diminish<C, DYDIM, LOG, POWER, protect>;
-    case DYDIM * 9 + POWER * 3 + LOG: return diminish<C, DYDIM, POWER, LOG, protect>;
-    case DYDIM * 9 + POWER * 3 + POWER: return diminish<C, DYDIM, POWER, POWER, protect>;
-    default: return diminish<C, PLAIN, NONE, NONE, false>;
-  }
-}
-template <class C, bool protect> DiminishBackward<C> backward_for(const Problem& p) {
-  switch (p.mode * 9 + p.g1.kind * 3 + p.g2.kind) {
-    case DIM * 9 + LOG * 3: return diminish_backward<C, DIM, LOG, NONE, protect>;
-    case DIM * 9 + POWER * 3: return diminish_backward<C, DIM, POWER, NONE, protect>;
-    case DYDIM * 9 + LOG * 3 + LOG: return diminish_backward<C, DYDIM, LOG, LOG, protect>;
-    case DYDIM * 9 + LOG * 3 + POWER: return diminish_backward<C, DYDIM, LOG, POWER, protect>;
-    case DYDIM * 9 + POWER * 3 + LOG: return diminish_backward<C, DYDIM, POWER, LOG, protect>;
-    case DYDIM * 9 + POWER * 3 + POWER: return diminish_backward<C, DYDIM, POWER, POWER, protect>;
-    default: return diminish_backward<C, PLAIN, NONE, NONE, false>;
+    case DIM * 9 + LOG * 3: return pick.template operator()<DIM, LOG, NONE>();
+    case DIM * 9 + POWER * 3: return pick.template operator()<DIM, POWER, NONE>();
+    case DYDIM * 9 + LOG * 3 + LOG: return pick.template operator()<DYDIM, LOG, LOG>();
+    case DYDIM * 9 + LOG * 3 + POWER: return pick.template operator()<DYDIM, LOG, POWER>();
+    case DYDIM * 9 + POWER * 3 + LOG: return pick.template operator()<DYDIM, POWER, LOG>();
+    case DYDIM * 9 + POWER * 3 + POWER: return pick.template operator()<DYDIM, POWER, POWER>();
+    default: return pick.template operator()<PLAIN, NONE, NONE>();
   }
 }
 
-template <class IO, class C> void run_forward(const Problem& p) {
-  Forward<IO, C>(p, p.kept ? diminish_for<C, true>(p) : diminish_for<C, false>(p))();
+// run<type in memory, type of the arithmetic>() for the problem's tensors.
+template <class Run> void by_type(const Problem& p, Run run) {
+  switch (p.type) {
+    case Type::float32: return run.template operator()<float, float>();
+    case Type::float64: return run.template operator()<double, double>();
+    case Type::bfloat16: return run.template operator()<Bfloat16, float>();
+    case Type::float16: return run.template operator()<Half, float>();
+  }
 }
-template <class IO, class C> void run_backward(const Problem& p) {
-  Backward<IO, C>(p, p.kept ? backward_for<C, true>(p) : backward_for<C, false>(p))();
+
+// The rule's code with or without protected positions, which plain attention does not tell from others.
+template <class C> Diminish<C> diminish_for(const Problem& p) {
+  return by_rule(p, [&]<Mode mode, Kind kind1, Kind kind2>() -> Diminish<C> {
+    return p.kept ? diminish<C, mode, kind1, kind2, mode != PLAIN> : diminish<C, mode, kind1, kind2, false>;
+  });
+}
+template <class C> DiminishBackward<C> backward_for(const Problem& p) {
+  return by_rule(p, [&]<Mode mode, Kind kind1, Kind kind2>() -> DiminishBackward<C> {
+    return p.kept ? diminish_backward<C, mode, kind1, kind2, mode != PLAIN>
+                  : diminish_backward<C, mode, kind1, kind2, false>;
+  });
 }
 
 void forward(const Problem& p) {
-  switch (p.dtype) {
-    case 0: return run_forward<float, float>(p);
-    case 1: return run_forward<double, double>(p);
-    case 2: return run_forward<Bfloat16, float>(p);
-    default: return run_forward<Half, float>(p);
-  }
+  by_type(p, [&]<class IO, class C>() { Forward<IO, C>(p, diminish_for<C>(p))(); });
 }
 
 void backward(const Problem& p) {
-  switch (p.dtype) {
-    case 0: return run_backward<float, float>(p);
-    case 1: return run_backward<double, double>(p);
-    case 2: return run_backward<Bfloat16, float>(p);
-    default: return run_backward<Half, float>(p);
-  }
+  by_type(p, [&]<class IO, class C>() { Backward<IO, C>(p, backward_for<C>(p))(); });
 }
 
 }  // namespace dwindle

@@ -21,12 +21,12 @@ using Given = std::optional<Tensor>;
 using Numbers = at::ArrayRef<double>;
 using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-Index dtype_of(const Tensor& x) {
+Type type_of(const Tensor& x) {
   switch (x.scalar_type()) {
-    case at::kFloat: return 0;
-    case at::kDouble: return 1;
-    case at::kBFloat16: return 2;
-    case at::kHalf: return 3;
+    case at::kFloat: return Type::float32;
+    case at::kDouble: return Type::float64;
+    case at::kBFloat16: return Type::bfloat16;
+    case at::kHalf: return Type::float16;
     default: TORCH_CHECK(false, "the CPU kernel has no code for ", x.scalar_type());
   }
 }
@@ -52,13 +52,15 @@ Curve curve(bool used, double s, double p, const double* terms) { return {!used 
 
 // What both passes share. It holds pointers only: the caller keeps the tensors. `rule`: op.py.
 Problem problem(const Tensor& query, const Tensor& key, const Tensor& value, const Given& bias, const Given& mask,
-                const Given& kept, const Given& seed, Numbers rule, double scale, double softcap, double dropout) {
+                const Given& kept, const Given& seed, Numbers rule, double scale, double softcap, double dropout,
+                Index blocks) {
   TORCH_CHECK(rule.size() == 6 + 2 * TERMS, "a rule is ", 6 + 2 * TERMS, " numbers, not ", rule.size());
+  TORCH_CHECK(blocks > 0, "there is at least one block of rows, not ", blocks);
   Problem p{};
-  p.dtype = dtype_of(query);
+  p.type = type_of(query);
   p.B = query.size(0), p.H = query.size(1), p.Hk = key.size(1);
   p.T = query.size(2), p.S = key.size(2), p.D = key.size(3), p.Dv = value.size(3);
-  p.threads = at::get_num_threads();
+  p.rows = (p.T + blocks - 1) / blocks, p.threads = at::get_num_threads();
   p.q = query.data_ptr(), p.k = key.data_ptr(), p.v = value.data_ptr();
   set_strides(query, p.q_stride), set_strides(key, p.k_stride), set_strides(value, p.v_stride);
   if (bias) p.bias = bias->data_ptr(), set_repeated(*bias, p.bias_stride);
@@ -71,8 +73,6 @@ Problem problem(const Tensor& query, const Tensor& key, const Tensor& value, con
   p.g2 = curve(p.mode == DYDIM, rule[3], rule[4], rule.data() + 6 + TERMS);
   return p;
 }
-
-Index divide_up(Index n, Index by) { return (n + by - 1) / std::max<Index>(by, 1); }
 
 // Without the dispatcher, which takes as long as a small product.
 Tensor empty(at::IntArrayRef shape, const at::TensorOptions& options) { return at::detail::empty_cpu(shape, options); }
@@ -88,8 +88,7 @@ Six attention(const Tensor& query_, const Tensor& key_, const Tensor& value_, co
               const Given& kept, const Given& total, const Given& peak, const Given& seed, Numbers rule, double scale,
               double softcap, double dropout, Index blocks, bool save) {
   const Tensor query = dense_rows(query_), key = dense_rows(key_), value = dense_rows(value_);
-  Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout);
-  p.rows = divide_up(p.T, blocks);
+  Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout, blocks);
   const at::TensorOptions options = state(query);
   const Tensor out = empty({p.B, p.H, p.T, p.Dv}, query.options());
   const Tensor after = copied_or_zero(total, {p.B, p.H, p.S}, options);
@@ -112,8 +111,7 @@ Tensor attention_step(const Tensor& query_, const Tensor& key_, const Tensor& va
                       const Given& mask, const Given& kept, Tensor& total, Tensor& peak, const Given& seed,
                       Numbers rule, double scale, double softcap, double dropout, Index blocks) {
   const Tensor query = dense_rows(query_), key = dense_rows(key_), value = dense_rows(value_);
-  Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout);
-  p.rows = divide_up(p.T, blocks);
+  Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout, blocks);
   const Tensor out = empty({p.B, p.H, p.T, p.Dv}, query.options());
   p.out = out.data_ptr(), p.total = total.data_ptr(), p.peak = peak.data_ptr();
   forward(p);
@@ -127,8 +125,7 @@ Six attention_backward(const Tensor& grad_, const Given& grad_total, const Given
                        const Tensor& totals, const Tensor& peaks, Numbers rule, double scale, double softcap,
                        double dropout, bool bias_too, bool coverage_too) {
   const Tensor query = dense_rows(query_), key = dense_rows(key_), value = dense_rows(value_), grad = dense_rows(grad_);
-  Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout);
-  p.rows = divide_up(p.T, totals.size(2) + 1);
+  Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout, totals.size(2) + 1);
   p.dout = grad.data_ptr(), set_strides(grad, p.dout_stride);
   const Tensor before = total ? total->contiguous() : Tensor(), top = peak ? peak->contiguous() : Tensor();
   p.total = pointer(before), p.peak = pointer(top), p.lse = lse.data_ptr();

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dwindle.attention.backends.call import block_rows
 from dwindle.attention.coverage import state_dtype
 
 _ROWS, _TILE = 256, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
@@ -43,8 +44,7 @@ step = torch.ops.dwindle.attention_step.default
 def blocks(t: int, s: int) -> int:
     """How many blocks the target rows are cut into: large ones use each packed key often, but must fit the cache."""
     most = max(16, min(_ROWS, _TILE // max(s, 1)))
-    rows = -(-t // max(-(-t // most), 1))
-    return max(-(-t // max(rows, 1)), 1)
+    return max(1, -(-t // block_rows(t, most)))
 
 
 @torch.library.register_fake("dwindle::attention", lib=_dwindle)  # type: ignore[untyped-decorator]

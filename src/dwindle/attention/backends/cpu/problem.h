@@ -8,6 +8,7 @@ namespace dwindle {
 using Index = std::int64_t;
 constexpr int TERMS = 9;  // of the polynomials, as in polynomial.py
 
+enum class Type { float32, float64, bfloat16, float16 };
 enum Mode { PLAIN = 0, DIM = 1, DYDIM = 2 };
 enum Kind { NONE = 0, LOG = 1, POWER = 2 };
 
@@ -20,7 +21,7 @@ struct Curve {
 
 // Strides count elements; the last dimension of q, k, v, dout is dense.
 struct Problem {
-  Index dtype;  // 0 float, 1 double, 2 bfloat16, 3 float16: of q, k, v, out. The rest is float or double.
+  Type type;  // of q, k, v, out. The rest is float, or double for double.
   Index B, H, Hk, T, S, D, Dv;
   Index rows;     // target rows of a block
   Index threads;
