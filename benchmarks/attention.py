@@ -34,8 +34,11 @@ SHAPES = {  # B, H, T, S, D: seconds
 }
 
 
-def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, float]]:
-    """Median seconds of forward and of forward + backward for each contender."""
+Runs = dict[str, Callable[[], object]]
+
+
+def contenders(shape: tuple[int, ...]) -> tuple[Runs, Runs]:
+    """By name: forward, and forward + backward."""
     b, h, t, s, d = shape
     q, k, v = (torch.randn(b, h, n, d, requires_grad=True) for n in (t, s, s))
     grad = torch.randn(b, h, t, d)
@@ -43,24 +46,39 @@ def measure(shape: tuple[int, ...], seconds: float) -> dict[str, tuple[float, fl
     def sdpa() -> Tensor:
         return F.scaled_dot_product_attention(q, k, v)
 
-    contenders: dict[str, Callable[[], Tensor]] = {"SDPA": sdpa, "control": sdpa}
+    forward: dict[str, Callable[[], Tensor]] = {"SDPA": sdpa, "control": sdpa}
     for name in RULES:
         rule = dwindle.rule(name)
-        contenders[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule)[0]
-    both = {name: lambda run=run: torch.autograd.grad(run(), (q, k, v), grad) for name, run in contenders.items()}
-    with torch.no_grad():
-        forward = interleaved(contenders, seconds / 3)
-    return {name: (forward[name], time) for name, time in interleaved(both, seconds).items()}
+        forward[name] = lambda rule=rule: dwindle.attention(q, k, v, rule=rule)[0]
+    both = {name: lambda run=run: torch.autograd.grad(run(), (q, k, v), grad) for name, run in forward.items()}
+    return {name: torch.no_grad()(run) for name, run in forward.items()}, both
+
+
+def cells(shape: tuple[int, ...], seconds: float) -> str:
+    """Ratios to SDPA."""
+    forward, both = (
+        interleaved(runs, time) for runs, time in zip(contenders(shape), (seconds / 3, seconds), strict=True)
+    )
+    names = [name for name in forward if name != "SDPA"]
+    return " | ".join(f"{forward[n] / forward['SDPA']:.2f} / {both[n] / both['SDPA']:.2f}" for n in names)
+
+
+def growth(short: tuple[int, ...], long: tuple[int, ...], seconds: float) -> str:
+    """How many times the time of one shape another takes, both in one run."""
+    times = []
+    for near, far in zip(contenders(short), contenders(long), strict=True):
+        times.append(interleaved({**near, **{f"long {name}": run for name, run in far.items()}}, seconds))
+    names = ["SDPA", *RULES]
+    return ", ".join(f"{n} x " + " / ".join(f"{t[f'long {n}'] / t[n]:.1f}" for t in times) for n in names)
 
 
 def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     print("| B, H, T, S, D | control | " + " | ".join(RULES) + " |\n|---|---|---|---|")
     for shape, seconds in SHAPES.items():
-        found = measure(shape, seconds)
-        forward, both = found.pop("SDPA")
-        cells = " | ".join(f"{f / forward:.2f} / {b / both:.2f}" for f, b in found.values())
-        print(f"| {', '.join(map(str, shape))} | {cells} |", flush=True)
+        print(f"| {', '.join(map(str, shape))} | {cells(shape, seconds)} |", flush=True)
+    *_, short, long = SHAPES
+    print(f"From the last shape but one to the last: {growth(short, long, 12)}")
 
 
 if __name__ == "__main__":
