@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import dwindle
-from dwindle.attention.bench import interleaved
+from dwindle.bench.attention import interleaved
 
 RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
 SHAPES = {  # B, H, T, S, D: seconds

@@ -9,8 +9,8 @@ import dwindle
 
 # From the top. A room may know those before it in this list, never those after.
 ROOMS = [
-    *("attention", "attach", "models", "data", "generation", "metrics"),
-    *("training", "runs", "analysis", "report", "study", "cli"),
+    *("core", "attaching", "models", "data", "generation", "metrics"),
+    *("training", "runs", "analysis", "report", "study", "bench", "cli"),
 ]
 HOME = Path(dwindle.__file__).parent
 

@@ -1,16 +1,16 @@
 """Attention that remembers what it has already used."""
 
-from dwindle.attach.handle import Handle, detach
-from dwindle.attach.handle import attach as attach
-from dwindle.attach.prompt import source_span
-from dwindle.attach.record import Record, record
-from dwindle.attach.saved import from_pretrained
-from dwindle.attention.certify import Certificate, certify
-from dwindle.attention.concave import BoxCox, Concave, Identity, Log, Power
-from dwindle.attention.coverage import Coverage
-from dwindle.attention.functional import attention as attention
-from dwindle.attention.notation import rule
-from dwindle.attention.rules import Dim, DyDim, Plain, Rule
+from dwindle.attaching.handle import Handle, detach
+from dwindle.attaching.handle import attach as attach
+from dwindle.attaching.prompt import source_span
+from dwindle.attaching.record import Record, record
+from dwindle.attaching.saved import from_pretrained
+from dwindle.core.certify import Certificate, certify
+from dwindle.core.concave import BoxCox, Concave, Identity, Log, Power
+from dwindle.core.coverage import Coverage
+from dwindle.core.functional import attention as attention
+from dwindle.core.notation import rule
+from dwindle.core.rules import Dim, DyDim, Plain, Rule
 
 __version__ = "0.1.0"
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-import folders
 from dwindle.analysis import arms
+from tests import folders
 
 
 def names(shown):

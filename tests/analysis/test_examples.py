@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import folders
 from dwindle.analysis import arms, examples
 from dwindle.analysis.highlight import Source
 from dwindle.analysis.measure import measure
+from tests import folders
 
 TEXT = st.text(st.sampled_from("ab .\n<"), max_size=40)
 

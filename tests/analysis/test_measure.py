@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-import folders
 from dwindle.analysis import arms, tables
 from dwindle.analysis.measure import Difference, direction, measure
 from dwindle.analysis.table import Cell
 from dwindle.metrics import catalogue, outputs, score, seeds, significance
+from tests import folders
 
 
 def measured(*paths, **how):

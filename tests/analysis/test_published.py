@@ -3,11 +3,11 @@
 import json
 from importlib import resources
 
-import folders
 from dwindle.analysis import arms, published
 from dwindle.analysis.measure import measure
 from dwindle.metrics import audit
 from dwindle.runs import recipe, shelf
+from tests import folders
 
 
 def made(*paths):

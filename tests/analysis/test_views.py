@@ -5,10 +5,10 @@ import base64
 import numpy as np
 import pytest
 
-import folders
 from dwindle.analysis import arms, left_out, views
 from dwindle.analysis.measure import measure
 from dwindle.generation import coverage, traces
+from tests import folders
 
 
 def unpacked(text):

@@ -6,7 +6,7 @@ import pytest
 import transformers as hf
 
 import dwindle
-from dwindle.attach import bench
+from dwindle.bench import model as bench
 
 SHAPE = {f"{side}_{k}": n for side in ("encoder", "decoder") for k, n in (("layers", 2), ("ffn_dim", 8))}
 HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dwindle.attach.families import FAMILIES
+from dwindle.attaching.families import FAMILIES
 from dwindle.cli.main import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "FAMILIES.md"

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-import folders
 from dwindle.models import build
 from dwindle.models.build import ModelSettings
+from tests import folders
 
 TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."
 

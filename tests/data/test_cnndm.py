@@ -5,10 +5,10 @@ import json
 import struct
 
 import pytest
-from corpus_files import field, tf_example, write_bin, write_jsonl, write_lines, write_story
 
 from dwindle.data import tf_examples
 from dwindle.data.load import DataSettings, Size, load
+from tests.data.corpus_files import field, tf_example, write_bin, write_jsonl, write_lines, write_story
 
 ARTICLE = ["the mayor closed a bridge .", "`` no more ferries , '' she said .", "Crowds left !"]
 HIGHLIGHTS = ["mayor closes bridge .", "crowds leave ."]

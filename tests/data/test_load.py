@@ -3,9 +3,9 @@
 import pickle
 
 import pytest
-from corpus_files import write_jsonl, write_lines
 
 from dwindle.data.load import CORPORA, DataSettings, Size, load
+from tests.data.corpus_files import write_jsonl, write_lines
 
 
 def jsonl(path, **more):

@@ -1,10 +1,10 @@
 """NYT50 from made files in the corpus's own format."""
 
 import pytest
-from corpus_files import nitf, write_lines
 
 from dwindle.data import nyt50
 from dwindle.data.load import DataSettings, Size, load
+from tests.data.corpus_files import nitf, write_lines
 
 LONG = "; ".join(f"sentence {i} of a summary that has plenty of words in it" for i in range(6))
 

@@ -1,9 +1,9 @@
 """WMT14 from line-aligned files and from the hub's form."""
 
 import pytest
-from corpus_files import write_lines
 
 from dwindle.data.load import DataSettings, load
+from tests.data.corpus_files import write_lines
 
 ENGLISH = ["The house is small.", "Two dogs."]
 GERMAN = ["Das Haus ist klein.", "Zwei Hunde."]

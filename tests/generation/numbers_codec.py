@@ -3,11 +3,11 @@
 import json
 import random
 
-import slow
 import torch
 
 from dwindle.data.example import Example
 from dwindle.generation.settings import DecodingSettings
+from tests.generation import slow
 
 SETTINGS = DecodingSettings(beams=3, max_length=8, batch_size=4)
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import slow
 import torch
-from numbers_codec import SETTINGS, Numbers, corpus
 
-from dwindle.attach.handle import attach
+from dwindle.attaching.handle import attach
 from dwindle.data.example import Example
 from dwindle.generation import decode as module
 from dwindle.generation.coverage import read, read_places
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.models.attended import attended
+from tests.generation import slow
+from tests.generation.numbers_codec import SETTINGS, Numbers, corpus
 
 
 def run(folder, examples=None, settings=SETTINGS, model=None, codec=None, **more):
@@ -137,9 +137,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from dataclasses import replace
-from numbers_codec import SETTINGS, Numbers, corpus
+from tests.generation.numbers_codec import SETTINGS, Numbers, corpus
 from dwindle.generation.decode import decode
-import slow
+from tests.generation import slow
 
 def deadly(function, count, after):
     calls = 0
@@ -170,7 +170,7 @@ for count in range(1, 9):
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
 def test_killed_at_every_write(moment, whole, tmp_path):
     """kill -9 before each file is there, and after: four parts, the outputs, the coverage, the summary."""
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     command = [sys.executable, "-c", KILLED, moment, str(tmp_path)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True)
     assert [int(code) for code in done.stdout.split()] == [-signal.SIGKILL] * 7 + [0]

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import slow
 import torch
 
 from dwindle.data.example import Example
@@ -11,6 +10,7 @@ from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.build import ModelSettings, build, load, save
+from tests.generation import slow
 
 PAIRS = [("the cat sat on the mat\nit was red", "a cat sat"), ("dogs run far away from cats", "dogs run")] * 4
 EXAMPLES = [Example(f"e{i}", source, (target,)) for i, (source, target) in enumerate(PAIRS[:2])]

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import slow
 import torch
 
 from dwindle.data.example import Example
@@ -19,6 +18,7 @@ from dwindle.models.pointer_generator.words import WordCodec
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import END, START, Vocabulary
+from tests.generation import slow
 
 TEXTS = ["a b c x a d b", "y d z a b", "c c a d", "b", "z y x y"]
 CASES = {

@@ -5,13 +5,13 @@ from functools import cache
 from typing import get_args
 
 import pytest
-import slow
 import torch
 
-from dwindle.attach.handle import attach
+from dwindle.attaching.handle import attach
 from dwindle.generation.generate import generate
 from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings, LengthNorm
+from tests.generation import slow
 
 CASES = {
     "greedy": {"beams": 1},

@@ -4,15 +4,15 @@ import copy
 import math
 
 import pytest
-import slow
 import torch
 import transformers as hf
 from transformers.modeling_utils import AttentionInterface
 
-from dwindle.attach.handle import attach
-from dwindle.attach.saved import from_pretrained
+from dwindle.attaching.handle import attach
+from dwindle.attaching.saved import from_pretrained
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
+from tests.generation import slow
 
 SETTINGS = DecodingSettings(beams=3, max_length=8, temporal=True)
 

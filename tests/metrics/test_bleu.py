@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
-from texts import system
 
 from dwindle.metrics import bleu
 from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import reduce, score
+from tests.metrics.texts import system
 
 
 @pytest.mark.parametrize("option", ["", "none", "char", "intl"])

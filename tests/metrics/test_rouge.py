@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from texts import system
 
 from dwindle.metrics import lcs, rouge
 from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import reduce, score
 from dwindle.metrics.stem import irregular, porter
 from dwindle.metrics.words import rouge_tokens, words
+from tests.metrics.texts import system
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "rouge.json").read_text(encoding="utf-8"))
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
-from texts import system
 
 from dwindle.metrics import catalogue, significance
 from dwindle.metrics.score import reduce
+from tests.metrics.texts import system
 
 BASE, BETTER, SAME = system(60, 1), system(60, 2, quality=0.36), system(60, 3)
 METRICS = catalogue.find(["bleu", "rouge1", "repetition2:micro", "cider"])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dwindle.attention import reference
-from dwindle.attention.rules import Dim, DyDim, Plain
+from dwindle.core import reference
+from dwindle.core.rules import Dim, DyDim, Plain
 
 
 @dataclass

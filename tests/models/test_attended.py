@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from library_kit import PAIRS, built, spread
 
-from dwindle.attach.record import record
+from dwindle.attaching.record import record
 from dwindle.models.attended import attended
+from tests.models.library_kit import PAIRS, built, spread
 
 
 @pytest.mark.parametrize("kind", ["transformer", "bart", "bertsum"])

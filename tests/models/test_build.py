@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 import torch
-from library_kit import PAIRS, bart, bert, built, marian, spread
 from torch import Tensor
 
 from dwindle.models import build as building
 from dwindle.models.build import ModelSettings, build, load, put_rule, save
+from tests.models.library_kit import PAIRS, bart, bert, built, marian, spread
 
 KINDS = ("transformer", "bart", "bertsum", "pointer-generator")
 

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from pg_kit import LENGTHS, SETTINGS, E, H, alone, labels, read, sources, tiny
-from see import tell
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.encoder import read_both_ways
 from dwindle.models.pointer_generator.model import PointerGenerator, coverage_losses
+from tests.models.pg_kit import LENGTHS, SETTINGS, E, H, alone, labels, read, sources, tiny
+from tests.models.see import tell
 
 W = 13  # two words outside the vocabulary
 exact = {"rtol": 1e-9, "atol": 1e-11}

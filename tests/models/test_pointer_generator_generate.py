@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 import torch
-from pg_kit import LENGTHS, SETTINGS, alone, sources, tiny
 
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.models.pointer_generator.state import State
 from dwindle.models.pointer_generator.words import WordCodec
+from tests.models.pg_kit import LENGTHS, SETTINGS, alone, sources, tiny
 
 END = 3
 beams = {

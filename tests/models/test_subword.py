@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from library_kit import PAIRS, built
 
 from dwindle.models.subword import SubwordCodec, trained
+from tests.models.library_kit import PAIRS, built
 
 SOURCE, TARGET = PAIRS[7]
 

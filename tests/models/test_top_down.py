@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from top_down_kit import LENGTHS, RULES, A, D, E, H, V, images, labels, read, tiny, told
 
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
@@ -11,6 +10,7 @@ from dwindle.models.attended import attended
 from dwindle.models.top_down import TopDown, TopDownConfig, TopDownState
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import Vocabulary
+from tests.models.top_down_kit import LENGTHS, RULES, A, D, E, H, V, images, labels, read, tiny, told
 
 END = 3
 exact = {"rtol": 1e-9, "atol": 1e-11}

@@ -2,8 +2,8 @@
 
 import torch
 
-from dwindle.attention.notation import rule
-from dwindle.attention.reference import dim, dydim
+from dwindle.core.notation import rule
+from dwindle.core.reference import dim, dydim
 from dwindle.models.top_down import TopDown, TopDownConfig
 
 V, D, H, E, A = 11, 3, 5, 4, 6

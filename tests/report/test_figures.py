@@ -2,8 +2,8 @@
 
 import pytest
 
-import folders
 from dwindle.report import figures, report
+from tests import folders
 
 
 @pytest.fixture(scope="module")

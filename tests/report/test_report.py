@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-import folders
 from dwindle.report import page, report
+from tests import folders
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-import browser_kit
-import folders
 from dwindle.generation import traces
 from dwindle.report import coverage, page, report
+from tests import browser_kit, folders
 
 pytestmark = browser_kit.MARKS
 pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'")

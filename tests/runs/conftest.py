@@ -3,9 +3,9 @@
 import gc
 
 import pytest
-from tiny_recipes import tiny
 
 from dwindle.runs import recipe
+from tests.runs.tiny_recipes import tiny
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from corpora import make
 
-from dwindle.attention.notation import rule
+from dwindle.core.notation import rule
 from dwindle.metrics import catalogue
 from dwindle.runs import recipe, shelf, steps
+from tests.runs.corpora import make
 
 NAMES = list(shelf.shipped())
 TINY = [

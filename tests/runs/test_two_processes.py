@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_recipes import tiny
 
 from dwindle.metrics import outputs
 from dwindle.runs import directory, recipe, steps
+from tests.runs.tiny_recipes import tiny
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),

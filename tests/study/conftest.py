@@ -1,10 +1,10 @@
 """A study folder, and a client of its pages."""
 
 import pytest
-import study_kit
 from starlette.testclient import TestClient
 
 from dwindle.study import pages
+from tests.study import study_kit
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ server.serve(Path(sys.argv[1]), listening)
 
 def process(script: str, *arguments: object) -> subprocess.Popen:
     """A Python process of its own that runs a script of the study."""
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     home = Path(store.__file__).parents[1]
     return subprocess.Popen(
         [sys.executable, "-c", LIGHT + script, str(home), *map(str, arguments)],

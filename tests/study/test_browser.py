@@ -5,11 +5,11 @@ import json
 import time
 
 import pytest
-import study_kit
 
-import browser_kit
 from dwindle.study.form import visible
 from dwindle.study.store import Store
+from tests import browser_kit
+from tests.study import study_kit
 
 pytestmark = browser_kit.MARKS
 pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'")

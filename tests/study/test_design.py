@@ -5,10 +5,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-import study_kit
 
 from dwindle.metrics.outputs import Item, outputs
 from dwindle.study.design import design
+from tests.study import study_kit
 
 
 def test_depends_on_the_seed_and_nothing_else():

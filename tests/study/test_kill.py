@@ -6,9 +6,8 @@ import signal
 import threading
 import time
 
-import study_kit
-
 from dwindle.study.store import Ballot, Store
+from tests.study import study_kit
 
 
 class Voter(threading.Thread):

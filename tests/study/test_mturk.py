@@ -5,15 +5,15 @@ import html
 import json
 
 import pytest
-import study_kit
 from hypothesis import given
 from hypothesis import strategies as st
-from study_kit import BALLOT, GOOD, SECRETS
 
 from dwindle.study import mturk
 from dwindle.study.form import visible
 from dwindle.study.store import Store
 from dwindle.study.tally import tally
+from tests.study import study_kit
+from tests.study.study_kit import BALLOT, GOOD, SECRETS
 
 TEXT = st.text(
     st.characters(codec="utf-8", exclude_characters="\r\x80\x81\x8d\x8f\x90\x9d" + "".join(map(chr, range(0x80, 0xA0))))

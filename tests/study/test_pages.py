@@ -8,14 +8,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
-import study_kit
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from study_kit import GOOD, SECRETS, Rater
 
 from dwindle.study import form, pages, security, store
 from dwindle.study.store import Store
+from tests.study import study_kit
+from tests.study.study_kit import GOOD, SECRETS, Rater
 
 NASTY = (
     "<script>alert(1)</script> <img src=x onerror=alert(2)> {{ 7 * 7 }} {% raw %} &lt;b&gt; \" ' "

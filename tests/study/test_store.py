@@ -8,16 +8,16 @@ import threading
 from pathlib import Path
 
 import pytest
-import study_kit
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from study_kit import BALLOT
 
 from dwindle.study import database, store
 from dwindle.study.database import Trouble
 from dwindle.study.store import Ballot, Store
 from dwindle.study.writer import Writer
+from tests.study import study_kit
+from tests.study.study_kit import BALLOT
 
 OTHER = Ballot("right", "right", "no", "yes", "changed", 3.0)
 

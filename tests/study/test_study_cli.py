@@ -9,13 +9,13 @@ import subprocess
 import sys
 
 import pytest
-import study_kit
 from starlette.testclient import TestClient
 
 from dwindle.cli.main import main
 from dwindle.metrics.outputs import write
 from dwindle.study import pages
 from dwindle.study.store import DATABASE, Store
+from tests.study import study_kit
 
 
 @pytest.fixture

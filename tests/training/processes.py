@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import torch
-from lesson import MODELS, taught
 
 from dwindle.training.checkpoints import WRITING, last_step
 from dwindle.training.trainer import Fit
+from tests.training.lesson import MODELS, taught
 
 KILLS = {  # at which step, before which method of the trainer
     "transformer": [

@@ -3,11 +3,11 @@
 import pytest
 import torch
 import transformers as hf
-from lesson import made
 from torch import nn
 
 from dwindle.training.optimise import factor, optimiser, schedule
 from dwindle.training.settings import TrainingSettings
+from tests.training.lesson import made
 
 STEPS, EPOCH = 40, 3
 

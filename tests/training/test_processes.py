@@ -7,15 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import processes
 import pytest
 import torch
-from lesson import DEV, EXAMPLES, MODELS, SETTINGS, made, taught
 
 import dwindle
 from dwindle.training.checkpoints import checkpoints
 from dwindle.training.train import train
 from dwindle.training.trainer import Fit
+from tests.training import processes
+from tests.training.lesson import DEV, EXAMPLES, MODELS, SETTINGS, made, taught
 
 needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -29,7 +29,7 @@ STARTERS = {
 
 
 def run(*command: str) -> None:
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(dwindle.__file__).parents[1])])
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(dwindle.__file__).parents[1])])
     settings = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     done = subprocess.run(
         [sys.executable, *command], env=os.environ | settings, capture_output=True, text=True, timeout=400, check=False
@@ -42,7 +42,7 @@ def home(tmp_path_factory) -> Path:
     """Where all the processes have been."""
     home = tmp_path_factory.mktemp("processes")
     (home / "two").mkdir()
-    run("-c", f"from processes import main, Path; main(Path({str(home)!r}))")
+    run("-c", f"from tests.training.processes import main, Path; main(Path({str(home)!r}))")
     return home
 
 

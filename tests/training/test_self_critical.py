@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from critical import KINDS, Image, lesson, taught, trainer
 
 from dwindle.data.example import Example
 from dwindle.generation.processors import SoftTrigrams
@@ -18,6 +17,7 @@ from dwindle.models.vocabulary import END, START
 from dwindle.training.self_critical import labels
 from dwindle.training.settings import TrainingSettings
 from dwindle.training.train import train
+from tests.training.critical import KINDS, Image, lesson, taught, trainer
 
 SETTINGS = TrainingSettings(steps=4, batch_size=4, objective="self-critical", learning_rate=1e-3)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from lesson import DEV, EXAMPLES, SETTINGS, made, taught
 from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 from transformers.trainer_pt_utils import LabelSmoother
@@ -12,6 +11,7 @@ from transformers.trainer_pt_utils import LabelSmoother
 from dwindle.data.example import Example
 from dwindle.training.train import train
 from dwindle.training.trainer import Fit
+from tests.training.lesson import DEV, EXAMPLES, SETTINGS, made, taught
 
 PLAIN = {"calm": True, "optimiser": "adagrad", "learning_rate": 0.05, "schedule": "constant", "eval_every": None}
 

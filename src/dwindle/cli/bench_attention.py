@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dwindle.attention import bench as room
-from dwindle.report.timing import draw
+from dwindle.bench import attention as room
+from dwindle.bench.picture import draw
 
 
 def attention(

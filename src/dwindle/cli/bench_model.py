@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dwindle.attach import bench as room
+from dwindle.bench import model as room
 
 
 def model(

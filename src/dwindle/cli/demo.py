@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dwindle.attention.notation import rule
 from dwindle.cli.arena import show
 from dwindle.cli.running import running, say
+from dwindle.core.notation import rule
 from dwindle.report.illustration import Step, draw, illustrate
 
 _RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dwindle.attach.families import CHECKS, FAMILIES, Family
+from dwindle.attaching.families import CHECKS, FAMILIES, Family
 
 _COLOURS = {"registry": "green", "hand-written": "yellow", "refused": "red"}
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dwindle.attach import saved
+from dwindle.attaching import saved
 
 
 def inspect(

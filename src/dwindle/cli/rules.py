@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dwindle.attention.concave import functions
-from dwindle.attention.notation import PRESETS
-from dwindle.attention.rules import Dim, Plain, Rule
+from dwindle.core.concave import functions
+from dwindle.core.notation import PRESETS
+from dwindle.core.rules import Dim, Plain, Rule
 
 _ATTENTION, _STEPS = 0.2, 10
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dwindle.attach.handle import attach
-from dwindle.attention.rules import Plain
-from dwindle.attention.temporal import Temporal
+from dwindle.attaching.handle import attach
+from dwindle.core.rules import Plain
+from dwindle.core.temporal import Temporal
 from dwindle.generation.settings import DecodingSettings
 
 if TYPE_CHECKING:

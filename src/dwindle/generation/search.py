@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dwindle.attach.cache import covered
+from dwindle.attaching.cache import covered
 from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings
 

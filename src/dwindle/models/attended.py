@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from dwindle.attach.record import Record, replay
+from dwindle.attaching.record import Record, replay
 from dwindle.models.build import is_own
 
 

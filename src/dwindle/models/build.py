@@ -15,11 +15,11 @@ from typing import Any, Literal, get_args
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
 
-from dwindle.attach.find import cross_attention
-from dwindle.attach.handle import attach, detach
-from dwindle.attach.saved import from_pretrained
-from dwindle.attention.notation import rule as parse
-from dwindle.attention.rules import Plain
+from dwindle.attaching.find import cross_attention
+from dwindle.attaching.handle import attach, detach
+from dwindle.attaching.saved import from_pretrained
+from dwindle.core.notation import rule as parse
+from dwindle.core.rules import Plain
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec

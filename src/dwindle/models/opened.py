@@ -5,7 +5,7 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedModel
 
-from dwindle.attach.saved import from_pretrained
+from dwindle.attaching.saved import from_pretrained
 from dwindle.models import build
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec

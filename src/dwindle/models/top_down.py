@@ -19,9 +19,9 @@ from transformers import GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import ModelOutput
 
-from dwindle.attach.record import Record
-from dwindle.attention.coverage import Coverage, state_dtype
-from dwindle.attention.notation import rule as read_rule
+from dwindle.attaching.record import Record
+from dwindle.core.coverage import Coverage, state_dtype
+from dwindle.core.notation import rule as read_rule
 from dwindle.models.codec import IGNORED
 from dwindle.models.vocabulary import END, PAD, START
 

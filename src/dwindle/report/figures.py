@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from dwindle.analysis.measure import REFERENCE, Measured
-from dwindle.attention.concave import functions
-from dwindle.attention.notation import rule
+from dwindle.core.concave import functions
+from dwindle.core.notation import rule
 from dwindle.metrics.repetition import ORDERS
 from dwindle.report import illustration
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from dwindle.attention.coverage import Coverage
-from dwindle.attention.rules import Rule
+from dwindle.core.coverage import Coverage
+from dwindle.core.rules import Rule
 
 # Position 1 gets 0.4 twice in a row: its second return is smaller (the figure's red block). In the last
 # step positions 1 and 4 get the same 0.4, and 1, covered more, returns less (the yellow block).

@@ -4,9 +4,9 @@ from typing import Any, Literal, get_args
 
 from transformers import PreTrainedConfig
 
-from dwindle.attention.notation import rule as parse
-from dwindle.attention.rules import Rule
-from dwindle.attention.temporal import Temporal
+from dwindle.core.notation import rule as parse
+from dwindle.core.rules import Rule
+from dwindle.core.temporal import Temporal
 from dwindle.models.vocabulary import END, PAD, START, UNK
 
 Copy = Literal["plain", "renormalised"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dwindle.attention.coverage import state_dtype
+from dwindle.core.coverage import state_dtype
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.encoder import Encoded
 from dwindle.models.pointer_generator.state import State

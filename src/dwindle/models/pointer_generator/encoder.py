@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers.utils import ModelOutput
 
-from dwindle.attention.coverage import state_dtype
+from dwindle.core.coverage import state_dtype
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 
 _ALWAYS = 1e4

@@ -17,8 +17,8 @@ from transformers import GenerationMixin, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from dwindle.attach.record import Record
-from dwindle.attention.rules import Rule
+from dwindle.attaching.record import Record
+from dwindle.core.rules import Rule
 from dwindle.models.codec import IGNORED
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.decoder import Decoder, Rows

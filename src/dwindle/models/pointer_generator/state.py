@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dwindle.attention.coverage import Coverage
+from dwindle.core.coverage import Coverage
 
 
 @dataclass

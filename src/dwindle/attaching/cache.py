@@ -1,0 +1,188 @@
+"""Coverage inside the library's cache, so that whatever moves keys and values moves coverage too.
+
+The layer of the *self-attention* cache that belongs to an attention module is upgraded to a subclass that also
+carries its coverage: ``generate()`` reorders, repeats, selects, crops and resets it like any other state, and
+makes a new one for each call, so that nothing leaks from one text to the next. (The self-attention cache, because
+a crop of an encoder-decoder cache touches only that one.) This file knows no rule.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import (
+    Cache,
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+    EncoderDecoderCache,
+    StaticLayer,
+    StaticSlidingWindowLayer,
+)
+
+from dwindle.core.coverage import Coverage
+
+_UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at once
+
+
+@dataclass
+class Step:
+    """One call of a layer, kept so that some of its rows can be taken back."""
+
+    before: Coverage | None
+    rows: int
+    replay: Callable[[int], Coverage]
+    """The coverage after only the first so many rows of the call."""
+
+
+class CoveredLayer:
+    """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it, or of its own."""
+
+    coverage: Coverage | None
+    protected: Tensor | None
+    """Bool (B, S): source positions that a rule protects."""
+    source: Tensor | None
+    """Bool (B, P): the source inside the prompt of a decoder-only model."""
+    seen: Tensor
+    """How many rows the coverage has seen. A tensor, for compiled graphs guard on every integer they meet."""
+    steps: deque[Step]
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        super().reorder_cache(beam_idx)  # type: ignore[misc]
+        self._move(lambda c: c.reorder(beam_idx), lambda p: p.index_select(0, beam_idx.to(p.device)))
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        super().batch_repeat_interleave(repeats)  # type: ignore[misc]
+        self._move(lambda c: c.repeat(repeats), lambda p: p.repeat_interleave(repeats, dim=0))
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)  # type: ignore[misc]
+        self._move(lambda c: c.select(indices), lambda p: p[indices.to(p.device)])
+
+    def reset(self) -> None:
+        super().reset()  # type: ignore[misc]
+        self.steps.clear()
+        self.seen.zero_()
+        self.protected = self.source = None
+        if isinstance(self, StaticLayer) and self.coverage is not None:
+            for x in self.coverage:
+                x.zero_()
+        else:
+            self.coverage = None
+
+    def crop(self, tokens_to_remove: int) -> None:
+        super().crop(tokens_to_remove)  # type: ignore[misc]
+        left = abs(tokens_to_remove)
+        while left:
+            if not self.steps:
+                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
+            step = self.steps.pop()
+            kept = max(step.rows - left, 0)
+            self.coverage = step.replay(kept) if kept else step.before
+            if kept:
+                self.steps.append(Step(step.before, kept, step.replay))
+            self.seen -= step.rows - kept
+            left -= step.rows - kept
+
+    def advance(self, after: Coverage, rows: int, replay: Callable[[int], Coverage]) -> None:
+        """Take the coverage after one more call of ``rows`` rows."""
+        self.seen += rows
+        if isinstance(self, StaticLayer):
+            # Fixed addresses: a compiled graph writes to the tensors it was traced with.
+            if self.coverage is None:
+                self.coverage = Coverage(after.total.clone(), after.peak.clone())
+                if not torch.compiler.is_compiling():
+                    for x in (*self.coverage, self.seen):
+                        torch._dynamo.mark_static_address(x)
+            else:
+                self.coverage.total.copy_(after.total)
+                self.coverage.peak.copy_(after.peak)
+            return
+        step = Step(self.coverage, rows, replay)
+        self.coverage = after
+        if after.total.requires_grad:
+            return  # a graph is being built: nobody takes back a training step
+        keep = _UNDOABLE if after.total.shape[0] == 1 else 1  # drafts are checked one text at a time
+        self.steps.append(step)
+        while len(self.steps) > keep:
+            self.steps.popleft()
+
+    def _move(self, coverage: Callable[[Coverage], Coverage], mask: Callable[[Tensor], Tensor]) -> None:
+        self.steps.clear()
+        if self.protected is not None:
+            self.protected = mask(self.protected)
+        if self.source is not None:
+            self.source = mask(self.source)
+        if self.coverage is None:
+            return
+        moved = coverage(self.coverage)
+        if isinstance(self, StaticLayer):
+            self.coverage.total.copy_(moved.total)
+            self.coverage.peak.copy_(moved.peak)
+        else:
+            self.coverage = moved
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = next(cls for cls in type(self).__mro__ if not issubclass(cls, CoveredLayer))
+        return _rebuild, (plain, self.__dict__)
+
+
+def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
+    """The layer that carries the coverage of the cross-attention ``layer_idx``, about to see ``rows`` more rows.
+
+    Raises where the coverage has not seen exactly the rows that the cache has: every mistake in handling a cache
+    shows here.
+    """
+    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    # An encoder-decoder cache has stored this call's rows by now; a mixed one keeps cross-attention beside layer 0.
+    length = own.get_seq_length(layer_idx if isinstance(cache, EncoderDecoderCache) else 0)
+    return _checked(own, layer_idx, length - rows)
+
+
+def covered_itself(cache: Cache, layer_idx: int) -> CoveredLayer:
+    """The layer that carries the coverage of the self-attention ``layer_idx``: its own, before it stores this call."""
+    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    if own.layer_class_to_replicate is not None:
+        while len(own.layers) <= layer_idx:  # the library makes them when they are first used
+            own.layers.append(own.layer_class_to_replicate())
+    if layer_idx >= len(own.layers):
+        raise ValueError(f"layer {layer_idx} has no cache of its own: leave it out with layers=[...]")
+    return _checked(own, layer_idx, own.get_seq_length(layer_idx))
+
+
+def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
+    """The layer, upgraded, if its coverage has seen the ``length`` rows that the cache had before this call."""
+    layer: Any = own.layers[layer_idx]
+    if not isinstance(layer, CoveredLayer):
+        layer = own.layers[layer_idx] = _rebuild(type(layer), layer.__dict__)
+        layer.coverage, layer.protected, layer.source, layer.steps = None, None, None, deque()
+        layer.seen = torch.zeros((), dtype=torch.long)
+    if not torch.compiler.is_compiling() and int(layer.seen) != int(length):
+        raise ValueError(
+            f"this cache holds {int(length)} tokens, but coverage has seen {int(layer.seen)} of them: "
+            "start from an empty cache with the rule attached"
+        )
+    found: CoveredLayer = layer
+    return found
+
+
+def _covered_class(plain: type[Any]) -> type[Any]:
+    if plain not in _CLASSES:
+        # _layer_type: the library would register the subclass in place of its parent.
+        _CLASSES[plain] = type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
+    return _CLASSES[plain]
+
+
+_CLASSES: dict[type[Any], type[Any]] = {}
+for _plain in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer):
+    _covered_class(_plain)  # made now, for a compiled graph can make objects but no classes
+
+
+def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:
+    """A covered layer with the state of a plain one. (Assigning ``__class__`` fails: the layouts differ.)"""
+    cls = _covered_class(plain)
+    layer: Any = object.__new__(cls)
+    layer.__dict__.update(state)
+    return layer

@@ -1,0 +1,88 @@
+"""Models on disk that carry a rule: loading them with it, and saying what a folder has.
+
+``save_pretrained`` of an attached model writes the rule and its layers into ``config.json`` (key ``dwindle``), and two
+things that make it hard to load the model without them. The gate, an attention implementation that does not exist,
+makes ``from_pretrained`` of the library raise. Who asks for an implementation by name passes it, and then finds the
+marker among the weights reported as unexpected. ``from_pretrained`` here attaches the rule again and stays quiet.
+"""
+
+from __future__ import annotations  # transformers is imported only when something is loaded
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dwindle.attaching.handle import MARK, attach
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_WHERE = ("revision", "token", "cache_dir", "subfolder", "local_files_only", "trust_remote_code")
+
+
+def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> PreTrainedModel:
+    """Load a model with the rule it was saved with, if any.
+
+    Args:
+        name: a folder or a hub name.
+        auto_class: an auto class or a model class of `transformers`; None takes the class that was saved.
+        kwargs: for ``from_pretrained`` of that class.
+    """
+    kwargs.setdefault("attn_implementation", None)  # the library's default, in place of the gate
+    if auto_class is None:
+        auto_class = _saved_class(name, kwargs)
+    with _marker_expected():
+        loaded: Any = auto_class.from_pretrained(name, **kwargs)
+    model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info=True
+    if settings := getattr(model.config, "dwindle", None):
+        modules, source = settings.get("modules"), settings.get("source")
+        handle = attach(model, settings["rule"], None if modules else settings["layers"], modules, source)
+        handle.previous = None  # detached and saved again, the model carries no rule
+    return loaded
+
+
+def inspect(path: str | Path) -> dict[str, Any]:
+    """What a saved model carries: its class, its type and, if there is one, its rule and layers."""
+    file = Path(path) / "config.json"
+    if not file.is_file():
+        raise ValueError(f"{path} is no saved model: it has no config.json")
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from None
+    return {
+        "path": str(path),
+        "class": (config.get("architectures") or [None])[0],
+        "model_type": config.get("model_type"),
+        "dwindle": config.get("dwindle"),
+    }
+
+
+def _saved_class(name: str | Path, kwargs: dict[str, Any]) -> Any:
+    import transformers
+
+    where = {k: kwargs[k] for k in _WHERE if k in kwargs}
+    config = kwargs.get("config") or transformers.AutoConfig.from_pretrained(name, **where)
+    if not config.architectures:
+        raise ValueError(f"{name} does not say which class it has: pass auto_class=AutoModelForSeq2SeqLM or another")
+    return getattr(transformers, config.architectures[0])
+
+
+@contextmanager
+def _marker_expected() -> Iterator[None]:
+    """While loading here, the marker among the weights is no news."""
+    from transformers import PreTrainedModel
+
+    original = PreTrainedModel._adjust_missing_and_unexpected_keys
+
+    def adjusted(self: PreTrainedModel, loading_info: Any) -> None:
+        original(self, loading_info)
+        loading_info.unexpected_keys = {k for k in loading_info.unexpected_keys if not k.endswith(MARK)}
+
+    PreTrainedModel._adjust_missing_and_unexpected_keys = adjusted
+    try:
+        yield
+    finally:
+        PreTrainedModel._adjust_missing_and_unexpected_keys = original

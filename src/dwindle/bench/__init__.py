@@ -1,0 +1,1 @@
+"""What a rule costs on this machine: the commands behind ``dwindle bench``."""

@@ -1,0 +1,214 @@
+"""How long attention takes, against ``F.scaled_dot_product_attention`` in the same run.
+
+Everything is interleaved: each round runs every contender once, and the medians are compared, so that a busy
+machine hurts all alike. SDPA runs twice, once as a contender against itself: its ratio is the noise. Peak
+memory is measured in a fresh process for each contender, as growth of the resident set.
+"""
+
+import json
+import math
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dwindle.core.coverage import Coverage
+from dwindle.core.functional import attention
+from dwindle.core.notation import rule as parse
+
+Shape = tuple[int, int, int, int, int]
+SHAPES: dict[str, Shape] = {  # B, H, T, S, D
+    "bart": (4, 16, 128, 1024, 64),
+    "nmt": (64, 16, 32, 32, 64),
+    "long": (1, 12, 512, 8192, 64),
+    "step": (16, 16, 1, 1024, 64),
+}
+RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
+_SDPA, _CONTROL = "SDPA", "SDPA again (control)"
+_TURN = 2e-3  # seconds: what a shorter turn finds in the caches is what others left there
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender on one shape. Times in milliseconds; ratios to SDPA and to the eager twin of its rule."""
+
+    contender: str
+    forward: float
+    forward_to_sdpa: float
+    forward_to_eager: float | None
+    both: float | None
+    both_to_sdpa: float | None
+    both_to_eager: float | None
+    megabytes: float | None
+    """Peak memory of forward + backward beyond the inputs."""
+
+
+def shape(text: str) -> Shape:
+    """``bart``, or ``B,H,T,S,D``."""
+    if text in SHAPES:
+        return SHAPES[text]
+    parts = text.split(",")
+    if len(parts) != 5 or not all(p.strip().isdigit() and int(p) for p in parts):
+        raise ValueError(f"unknown shape {text!r}: choose one of {', '.join(SHAPES)}, or write B,H,T,S,D")
+    b, h, t, s, d = map(int, parts)
+    return b, h, t, s, d
+
+
+def bench(sizes: Shape, rules: list[str], backends: list[str], seconds: float, memory: bool) -> list[Row]:
+    """Every rule through every backend (``"auto"``: the one that is picked), for about so many seconds."""
+    for text in rules:
+        parse(text)
+    contenders = [
+        _SDPA,
+        _CONTROL,
+        *(f"{rule} {backend}" for rule in rules for backend in [*backends, "eager"]),
+    ]
+    contenders = list(dict.fromkeys(contenders))
+    step = sizes[2] == 1
+    inputs = _inputs(sizes)
+    runs = {name: _contender(name, inputs, step) for name in contenders}
+    forward = interleaved({name: _without_gradient(run) for name, run in runs.items()}, seconds / 2)
+    grad = torch.randn(*sizes[:3], sizes[4])
+    both = None if step else interleaved({n: _with_gradient(r, inputs, grad) for n, r in runs.items()}, seconds)
+    rows = []
+    for name in contenders:
+        eager = name.rsplit(" ", 1)[0] + " eager" if name not in (_SDPA, _CONTROL) else None
+        rows.append(
+            Row(
+                name,
+                1e3 * forward[name],
+                forward[name] / forward[_SDPA],
+                forward[name] / forward[eager] if eager else None,
+                1e3 * both[name] if both else None,
+                both[name] / both[_SDPA] if both else None,
+                both[name] / both[eager] if both and eager else None,
+                _fresh_peak(sizes, name) if memory and not step and name != _CONTROL else None,
+            )
+        )
+    return rows
+
+
+def machine() -> dict[str, str | int]:
+    """Where the numbers come from."""
+    name = ""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123
+            name = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "")
+    except OSError:
+        pass
+    return {
+        "processor": name or "unknown",
+        "vectors": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": sys.version.split()[0],
+    }
+
+
+def as_dicts(rows: list[Row]) -> list[dict[str, object]]:
+    return [asdict(row) for row in rows]
+
+
+Run = Callable[[], Tensor]
+
+
+def _inputs(sizes: Shape) -> list[Tensor]:
+    b, h, t, s, d = sizes
+    torch.manual_seed(0)
+    return [torch.randn(b, h, n, d, requires_grad=True) for n in (t, s, s)]
+
+
+def _contender(name: str, inputs: list[Tensor], step: bool) -> Run:
+    q, k, v = inputs
+    if name in (_SDPA, _CONTROL):
+        return lambda: F.scaled_dot_product_attention(q, k, v)
+    text, backend = name.rsplit(" ", 1)
+    rule = parse(text)
+    forced: Any = None if backend == "auto" else backend
+    b, h, s = *q.shape[:2], k.shape[2]
+    if step:  # the coverage is moved on in place, as in decoding
+        coverage = Coverage(torch.zeros(b, h, s), torch.zeros(b, h, s))
+        return lambda: attention(q, k, v, rule=rule, coverage=coverage, inplace=True, backend=forced)[0]
+    return lambda: attention(q, k, v, rule=rule, backend=forced)[0]
+
+
+def _without_gradient(run: Run) -> Run:
+    return torch.no_grad()(run)
+
+
+def _with_gradient(run: Run, inputs: list[Tensor], grad: Tensor) -> Run:
+    def both() -> Tensor:
+        for x in inputs:
+            x.grad = None
+        context = run()
+        context.backward(grad)  # type: ignore[no-untyped-call]
+        return context
+
+    return both
+
+
+def interleaved(runs: dict[str, Run], seconds: float) -> dict[str, float]:
+    """Median seconds of each, all in turn, for about so long and at least three rounds.
+
+    A turn is one call, or as many as the first of ``runs`` makes in two milliseconds.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():  # the first round builds, allocates and warms up
+        run()
+    first = next(iter(runs))
+    calls = math.ceil(_TURN / min(_seconds(runs[first], 1) for _ in range(5)))
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times[first]) < 3:
+        for name, run in runs.items():
+            times[name].append(_seconds(run, calls))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _seconds(run: Run, calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
+
+
+def _fresh_peak(sizes: Shape, name: str) -> float:
+    """Megabytes of forward + backward beyond the inputs, in a process of its own."""
+    command = [sys.executable, "-m", "dwindle.bench.attention", json.dumps([sizes, name])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"measuring the memory of {name} failed: {done.stderr.strip().splitlines()[-1]}")
+    return float(done.stdout)
+
+
+def _own_peak(sizes: Shape, name: str) -> float:
+    """Growth of the largest resident set in one forward + backward, after a tiny one has loaded all."""
+    small = _inputs((1, 1, 2, 3, 8))
+    _with_gradient(_contender(name, small, step=False), small, torch.ones(1, 1, 2, 8))()
+    inputs = _inputs(sizes)
+    grad = torch.randn(*sizes[:3], sizes[4])
+    before = peak_megabytes()
+    _with_gradient(_contender(name, inputs, step=False), inputs, grad)()
+    return peak_megabytes() - before
+
+
+def peak_megabytes() -> float:
+    """The largest resident set of this program so far."""
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss would start at the size of the process that started this one
+        return int(re.findall(r"VmHWM:\s*(\d+)", status.read_text(encoding="ascii"))[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    asked, contender = json.loads(sys.argv[1])
+    print(_own_peak(tuple(asked), contender))

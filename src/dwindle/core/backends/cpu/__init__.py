@@ -1,0 +1,71 @@
+"""The C++ kernel for the CPU: its source, its build on first use, and the ``torch.library`` operator.
+
+It does every rule whose functions are Box-Cox, without ``renormalise`` and ``share_heads``; all masks,
+biases, dropout and protected positions; gradients of query, key, value, bias and coverage.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dwindle.core.backends.call import Call, kernel_numbers
+from dwindle.core.backends.cpu import op
+from dwindle.core.backends.cpu.build import library
+from dwindle.core.backends.polynomial import terms
+from dwindle.core.coverage import Coverage
+from dwindle.core.rules import Rule
+
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def available() -> bool:
+    """Whether the kernel is there, building it at the first question."""
+    return library() is not None
+
+
+def objection(call: Call) -> str | None:
+    """Why the kernel cannot do this call, or None if it can."""
+    if not call.query.is_cpu:
+        return f"the tensors are on {call.query.device}"
+    if call.query.dtype not in _DTYPES:
+        return f"it has no code for {call.query.dtype}"
+    if kernel_numbers(call.rule) is None:
+        return f"it has no code for the rule {call.rule}"
+    return None if available() else "it is not built (there is a line on stderr that says why)"
+
+
+def attention(call: Call) -> tuple[Tensor, Coverage]:
+    """The context (B, H, T, Dv) and the coverage after; differentiable."""
+    before = call.coverage or (None, None)
+    results = op.attention(*_tensors(call), *before, *_settings(call), call.differentiates())
+    return results[0], Coverage(results[1], results[2])
+
+
+def step(call: Call, coverage: Coverage) -> Tensor:
+    """The context, with ``coverage`` (dense, in the right dtype) moved on in place. No gradients."""
+    context: Tensor = op.step(*_tensors(call), *coverage, *_settings(call))
+    return context
+
+
+def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    return call.query, call.key, call.value, call.bias, call.mask, call.kept
+
+
+def _settings(call: Call) -> tuple[Any, ...]:
+    blocks = op.blocks(call.query.shape[2], call.key.shape[2])
+    return call.seed(), _with_terms(call.rule), call.scale, call.softcap, call.dropout, blocks
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _with_terms(rule: Rule) -> list[float]:
+    """The numbers of a rule, and the polynomials of its functions."""
+    return _known(rule)
+
+
+@lru_cache(maxsize=64)
+def _known(rule: Rule) -> list[float]:
+    given = kernel_numbers(rule) or (0.0,) * 6
+    return [*given, *terms(given[2]), *terms(given[4])]

@@ -1,0 +1,86 @@
+"""The CPU kernel as ``torch.library`` operators: their schemas, and the shapes of what they return.
+
+``op.cpp`` computes and differentiates them, once ``build.library`` has loaded it. A rule is
+``[mode, s1, p1, s2, p2, detach_gate]`` and the nine terms of both polynomials: every shipped g is a Box-Cox
+function (s, p). What the kernel can do is said in ``cpu/__init__.py``.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dwindle.core.backends.call import block_rows
+from dwindle.core.coverage import state_dtype
+
+_ROWS, _TILE = 256, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
+_INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor? mask, Tensor? kept, "
+_SETTINGS = "Tensor? seed, float[] rule, float scale, float softcap, float dropout, "
+_SIX = "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+
+_dwindle: Any = torch.library.Library("dwindle", "FRAGMENT")  # type: ignore[no-untyped-call]
+# The context (B, H, T, Dv), the coverage after (B, H, S) twice, and with `save` what the backward pass needs: the
+# log-sum-exp (B, H, T) and the coverage between blocks of rows (B, H, blocks - 1, S) twice.
+_dwindle.define(
+    f"attention({_INPUTS}Tensor? total, Tensor? peak, {_SETTINGS}SymInt blocks, bool save) -> {_SIX}",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+# The context, with the coverage (dense, (B, H, S)) moved on in place. No gradient.
+_dwindle.define(
+    f"attention_step({_INPUTS}Tensor(a!) total, Tensor(b!) peak, {_SETTINGS}SymInt blocks) -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+# Gradients of q, k, v, the bias, and the coverage before (the last three empty unless asked for).
+_dwindle.define(
+    f"attention_backward(Tensor grad, Tensor? grad_total, Tensor? grad_peak, {_INPUTS}Tensor? total, Tensor? peak, "
+    "Tensor? seed, Tensor lse, Tensor totals, Tensor peaks, float[] rule, float scale, float softcap, float dropout, "
+    f"bool bias_too, bool coverage_too) -> {_SIX}",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+attention = torch.ops.dwindle.attention.default
+step = torch.ops.dwindle.attention_step.default
+
+
+def blocks(t: int, s: int) -> int:
+    """How many blocks the target rows are cut into: large ones use each packed key often, but must fit the cache."""
+    most = max(16, min(_ROWS, _TILE // max(s, 1)))
+    return max(1, -(-t // block_rows(t, most)))
+
+
+@torch.library.register_fake("dwindle::attention", lib=_dwindle)  # type: ignore[untyped-decorator]
+def _(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor, ...]:
+    (b, h, t, _), s = query.shape, key.shape[2]
+    *_, blocks, save = others
+    shapes = [(b, h, t), (b, h, blocks - 1, s), (b, h, blocks - 1, s)] if save else [(0,)] * 3
+    return _context(query, value), *(_state(query, *shape) for shape in [(b, h, s), (b, h, s), *shapes])
+
+
+@torch.library.register_fake("dwindle::attention_step", lib=_dwindle)  # type: ignore[untyped-decorator]
+def _(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> Tensor:
+    return _context(query, value)
+
+
+@torch.library.register_fake("dwindle::attention_backward", lib=_dwindle)  # type: ignore[untyped-decorator]
+def _(
+    grad: Tensor,
+    grad_total: Tensor | None,
+    grad_peak: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    *others: Any,
+) -> tuple[Tensor, ...]:
+    *_, bias_too, coverage_too = others
+    dense = [x.new_empty(x.shape) for x in (query, key, value)]
+    dbias = _state(query, *bias.shape) if bias_too and bias is not None else _state(query, 0)
+    state = (*query.shape[:2], key.shape[2]) if coverage_too else (0,)
+    return *dense, dbias, _state(query, *state), _state(query, *state)
+
+
+def _context(query: Tensor, value: Tensor) -> Tensor:
+    return query.new_empty(*query.shape[:3], value.shape[3])
+
+
+def _state(query: Tensor, *shape: int) -> Tensor:
+    return query.new_empty(shape, dtype=state_dtype(query))

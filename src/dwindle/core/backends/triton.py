@@ -1,0 +1,154 @@
+"""Diminishing attention on a GPU: the Triton kernels of triton_kernels.py behind an autograd function.
+
+A GPU wants more parallelism than batch x heads, so each program takes a block of *source* positions and walks
+all target rows, carrying its coverage; sums over a row (context, gradient of q) meet by atomic additions, and
+the log-sum-exp of the rows comes from a pass before. Triton is imported at the first call only.
+"""
+
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dwindle.core.backends.call import Call, kernel_numbers
+from dwindle.core.coverage import Coverage
+
+_BLOCK = 32  # target rows, and source positions, of a tile
+_LARGEST = 256  # head size
+
+
+def objection(call: Call) -> str | None:
+    """Why the kernels cannot do this call, or None if they can."""
+    if find_spec("triton") is None:
+        return "the package triton is not installed"
+    if not call.query.is_cuda and not _interpreted():
+        return f"the tensors are on {call.query.device}, and Triton's interpreter is not on (TRITON_INTERPRET=1)"
+    if call.query.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return f"it has no code for {call.query.dtype}"
+    if kernel_numbers(call.rule) is None:
+        return f"it has no code for the rule {call.rule}"
+    if max(call.query.shape[3], call.value.shape[3]) > _LARGEST:
+        return f"it has no code for heads of more than {_LARGEST}"
+    return None
+
+
+@cache
+def _interpreted() -> bool:
+    """As Triton of any version reads it."""
+    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")
+
+
+def attention(call: Call) -> tuple[Tensor, Coverage]:
+    """The context (B, H, T, Dv) and the coverage after; differentiable once."""
+    b, h, _, _ = call.query.shape
+    zero = call.query.new_zeros((b, h, call.key.shape[2]), dtype=torch.float32)
+    before = call.coverage or (zero, zero)
+    seed = call.seed()
+    number = int(seed) % 2**31 if seed is not None else 0
+    context, total, peak = _Fused.apply(  # type: ignore[no-untyped-call]
+        call, number, call.query, call.key, call.value, call.bias, *before
+    )
+    return context, Coverage(total, peak)
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        call: Call,
+        seed: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Tensor | None,
+        total: Tensor,
+        peak: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        from dwindle.core.backends import triton_kernels as kernels
+
+        settings, common = _arguments(call, seed, query, key, value, bias)
+        b, h, t = query.shape[:3]
+        s, blocks = key.shape[2], -(-t // _BLOCK)
+        lse = query.new_empty((b, h, t), dtype=torch.float32)
+        context = query.new_zeros((b, h, t, value.shape[3]), dtype=torch.float32)
+        after = _dense(total), _dense(peak)
+        between = [query.new_empty((b, h, blocks, s), dtype=torch.float32) for _ in range(2)]
+        kernels.log_sum_exp[b * h, blocks](*common, lse, **settings)
+        kernels.forward[b * h, -(-s // _BLOCK)](*common, lse, context, *after, *between, **settings)
+        ctx.save_for_backward(query, key, value, bias, lse, *between)
+        ctx.call, ctx.seed = call, seed
+        ctx.set_materialize_grads(False)
+        return context.to(query.dtype), *after
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
+        from dwindle.core.backends import triton_kernels as kernels
+
+        query, key, value, bias, lse, *between = ctx.saved_tensors
+        settings, common = _arguments(ctx.call, ctx.seed, query, key, value, bias)
+        b, h, t = query.shape[:3]
+        s = key.shape[2]
+        if grad is None:
+            grad = query.new_zeros((b, h, t, value.shape[3]))
+        zeros = [x.new_zeros(x.shape, dtype=torch.float32) for x in (query, key, value)]
+        dbias = query.new_zeros((1,), dtype=torch.float32) if bias is None else torch.zeros_like(bias).contiguous()
+        dots = torch.zeros_like(lse)
+        states = [lse.new_zeros((b, h, s)) if g is None else _dense(g) for g in later]
+        for last in (False, True):  # first the sums over rows, then, with them, the gradients of the scores
+            kernels.backward[b * h, -(-s // _BLOCK)](
+                *(*common, lse, *between, grad.contiguous(), *zeros, dbias, dots),
+                *(*(x.clone() for x in states[:2]), *states),
+                *(_strides(dbias) if bias is not None else (0,) * 4),
+                LAST=last,
+                BIAS_GRADIENT=bias is not None and ctx.needs_input_grad[5],
+                **settings,
+            )
+        dq, dk, dv = (g.to(x.dtype) for g, x in zip(zeros, (query, key, value), strict=True))
+        return None, None, dq, dk, dv, None if bias is None else dbias, *states
+
+
+def _dense(state: Tensor) -> Tensor:
+    """A copy to be overwritten, as the kernels expect it."""
+    return state.clone(memory_format=torch.contiguous_format)
+
+
+def _arguments(
+    call: Call, seed: int, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """What all kernels take: settings that are compiled in, and tensors with their strides."""
+    mode, s1, p1, s2, p2, detach = kernel_numbers(call.rule) or (0.0,) * 6
+    from dwindle.core.backends.polynomial import terms
+
+    coefficients = torch.tensor([terms(p1), terms(p2)], dtype=torch.float32, device=query.device)
+    none = query.new_empty(1)
+    settings = {
+        "MODE": int(mode),
+        "LOG1": p1 == 0,
+        "LOG2": p2 == 0,
+        "DETACH": bool(detach),
+        "BIAS": bias is not None,
+        "MASK": call.mask is not None,
+        "KEPT": call.kept is not None,
+        "SOFTCAP": call.softcap > 0,
+        "DROPOUT": call.dropout > 0,
+        "BLOCK": _BLOCK,
+        "WIDE": max(16, 1 << (query.shape[3] - 1).bit_length()),
+        "WIDE_V": max(16, 1 << (value.shape[3] - 1).bit_length()),
+        "EXACT": "ieee",
+    }
+    tensors = []
+    for x in (query, key, value, bias, call.mask, call.kept):
+        tensors += [none if x is None else x, *(_strides(x) if x is not None else (0,) * 4)]
+    sizes = (query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3], value.shape[3])
+    numbers = (call.scale, call.softcap or 1.0, call.dropout, seed, s1, p1, s2, p2)
+    return settings, (*tensors, coefficients, *sizes, *numbers)
+
+
+def _strides(x: Tensor) -> tuple[int, ...]:
+    """Four strides, 0 along dimensions that are repeated; (B, H, S) has none for rows."""
+    strides = [0 if n == 1 else stride for n, stride in zip(x.shape, x.stride(), strict=True)]
+    return (*strides[:2], 0, strides[2]) if x.dim() == 3 else tuple(strides)

@@ -1,0 +1,194 @@
+"""The rules: attention in, diminished weights and the new coverage out (Eqs. 3 and 5).
+
+A rule is a frozen dataclass that is called on ``(..., T, S)`` attention: T rows at once in training, one
+row a step in decoding, or any split between. All give the same answer. Rules know g and coverage; they
+know nothing of queries, keys, models or files.
+
+Shapes: B batch, H heads, T target rows (decoding steps), S source positions.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dwindle.core.concave import Concave
+from dwindle.core.coverage import Coverage, state_dtype
+
+Protect = Literal["special"] | tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(ABC):
+    """How coverage turns attention into diminished weights. The weights do not sum to one.
+
+    The options answer what the paper leaves open; the defaults are its literal reading.
+    """
+
+    renormalise: bool = False
+    """Scale each row so that it keeps the mass it had. Breaks Theorem 3.1 (see ``dwindle certify``)."""
+    share_heads: bool = False
+    """One coverage for all heads (dimension -3): that of their mean attention."""
+    protect: Protect = ()
+    """Source positions that keep their plain weight, for sinks such as ``</s>``: indices (negative ones
+    count from the end, padding included), or ``"special"``: a mask that comes with each call."""
+
+    def __post_init__(self) -> None:
+        if self.protect != "special":
+            object.__setattr__(self, "protect", tuple(int(i) for i in self.protect))
+
+    @abstractmethod
+    def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
+        """The diminished weight of attention ``added`` where ``covered`` and ``peak`` came before it.
+
+        Elementwise; the options do not enter here.
+        """
+
+    @property
+    def functions(self) -> tuple[Concave, ...]:
+        """The g's of this rule, in the order of its constructor."""
+        return tuple(v for v in vars(self).values() if isinstance(v, Concave))  # fields() is slow
+
+    def __call__(
+        self,
+        attention: Tensor,
+        coverage: Coverage | None = None,
+        *,
+        protected: Tensor | None = None,
+        check: bool = False,
+    ) -> tuple[Tensor, Coverage]:
+        """Diminish rows of attention, in order.
+
+        Args:
+            attention: (..., T, S), softmax rows; padding is zero and stays zero.
+            coverage: what came before, each (..., S); None at the start.
+            protected: bool, broadcastable to the coverage: positions that keep their plain weight.
+            check: also look at the values (slow): they must be finite and not negative.
+
+        Returns:
+            The diminished weights (..., T, S) in the dtype of ``attention``, and the coverage after them.
+        """
+        if check:
+            _check_values(attention)
+        a = attention.to(state_dtype(attention))
+        seen = self._heads_shared(a)
+        shape = seen.shape[:-2] + seen.shape[-1:]
+        before = Coverage.none(seen) if coverage is None else coverage.checked(shape, seen.dtype)
+
+        covered, peak, after = _accumulate(seen, before, every_peak=self._uses_peak)
+        weights = self.weigh(a, covered, peak)
+        kept = self.kept(a.shape[-1], a.device, protected)
+        return self.finish(a, weights, kept).to(attention.dtype), after
+
+    def finish(self, attention: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
+        """The options that act on whole rows (..., T, S): ``renormalise``, ``kept`` positions (..., S)."""
+        if kept is not None:
+            kept = kept.unsqueeze(-2)
+        if self.renormalise:
+            weights = _with_mass_of(attention, weights, kept)
+        return weights if kept is None else torch.where(kept, attention, weights)
+
+    @property
+    def _uses_peak(self) -> bool:
+        return False
+
+    def _heads_shared(self, a: Tensor) -> Tensor:
+        """What coverage accumulates: (..., H, T, S) as it is, or (..., 1, T, S) with ``share_heads``."""
+        if not self.share_heads:
+            return a
+        if a.dim() < 3:
+            raise ValueError(f"share_heads needs attention (..., H, T, S), not {tuple(a.shape)}")
+        return a.mean(-3, keepdim=True)
+
+    def kept(self, positions: int, device: torch.device, mask: Tensor | None) -> Tensor | None:
+        """The protected ones of so many source positions, bool, broadcastable to (..., S); None: none."""
+        if self.protect == "special" and mask is None:
+            raise ValueError("this rule protects special tokens: pass protected=, a bool mask (..., S)")
+        indices = [i for i in self.protect if isinstance(i, int) and -positions <= i < positions]
+        if indices:
+            listed = torch.zeros(positions, dtype=torch.bool, device=device)
+            listed[indices] = True
+            mask = listed if mask is None else mask | listed
+        return mask
+
+    def __str__(self) -> str:
+        """The notation that ``dwindle.rule`` reads back, such as ``dydim:log,power(0.5)+renormalise``."""
+        head = type(self).__name__.lower()
+        if self.functions:
+            head += ":" + ",".join(map(str, self.functions))
+        options = [f.name for f in fields(self) if getattr(self, f.name) is True]
+        if self.protect:
+            words = [self.protect] if self.protect == "special" else map(str, self.protect)
+            options.append(f"protect({','.join(words)})")
+        return "+".join([head, *options])
+
+
+@dataclass(frozen=True)
+class Plain(Rule):
+    """Attention as it is. It still counts coverage, so that a plain model can be looked at."""
+
+    def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
+        return added
+
+
+@dataclass(frozen=True)
+class Dim(Rule):
+    """DimAttn (Eq. 3): F(A^t) - F(A^{t-1}), the marginal gain of g at the coverage so far."""
+
+    g: Concave
+
+    def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
+        return self.g.gain(covered, added)
+
+
+@dataclass(frozen=True)
+class DyDim(Rule):
+    """DyDimAttn (Eq. 5): P [F1(A^t) - F1(A^{t-1})] + (1 - P) [F2(A^t) - F2(A^{t-1})].
+
+    P is the largest attention the position received before step t, 0 at the first step. ``g1`` is meant
+    to diminish faster than ``g2``; ``dwindle.certify`` tells whether a pair really does.
+    """
+
+    g1: Concave
+    g2: Concave
+    detach_gate: bool = False
+    """Let no gradient flow through P."""
+
+    @property
+    def _uses_peak(self) -> bool:
+        return True
+
+    def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
+        gate = peak.detach() if self.detach_gate else peak
+        # lerp is the convex combination of Eq. 5, exact where both gains are equal or P is 0 or 1.
+        return torch.lerp(self.g2.gain(covered, added), self.g1.gain(covered, added), gate)
+
+
+def _accumulate(a: Tensor, before: Coverage, every_peak: bool) -> tuple[Tensor, Tensor, Coverage]:
+    """Coverage before each row, the peak before each row (both (..., T, S)), and the coverage at the end.
+
+    The past is one more row at the front, so that the sum is exclusive by shifting: c - a would cancel.
+    Without ``every_peak`` the peak is that of the end only, (..., 1, S): a running maximum is slow.
+    """
+    total = torch.cat([before.total.unsqueeze(-2), a], dim=-2).cumsum(-2)
+    history = torch.cat([before.peak.unsqueeze(-2), a], dim=-2)
+    peak = history.cummax(-2).values if every_peak else history.amax(-2, keepdim=True)
+    after = Coverage(total[..., -1, :], peak[..., -1, :])
+    return total[..., :-1, :], peak[..., :-1, :] if every_peak else peak, after
+
+
+def _with_mass_of(a: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
+    """Scale rows of ``weights`` to the sums of ``a``, both taken over the unprotected positions only."""
+    if kept is not None:
+        a, weights = a.masked_fill(kept, 0), weights.masked_fill(kept, 0)
+    have = weights.sum(-1, keepdim=True)
+    return weights * (a.sum(-1, keepdim=True) / have.masked_fill(have == 0, 1))
+
+
+def _check_values(attention: Tensor) -> None:
+    if not torch.isfinite(attention).all():
+        raise ValueError("attention has a NaN or infinite value: look for rows that are masked entirely")
+    if (attention < 0).any():
+        raise ValueError("attention has a negative value: pass the weights after the softmax")

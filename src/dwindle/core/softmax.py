@@ -1,0 +1,73 @@
+"""Plain attention, held in memory: the (B, H, T, S) rows that a rule diminishes.
+
+What the simple path computes and what whoever looks at attention wants to see. It knows no rule.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from dwindle.core.coverage import state_dtype
+
+
+def attention_rows(
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """softmax(softcap(query key^T scale) + bias) as (B, H, T, S), in float32 or better.
+
+    The arguments are those of ``dwindle.attention``. A row that may attend to nothing is zero, and so is its
+    gradient.
+    """
+    return attended(_products(query, key, scale), mask=mask, bias=bias, softcap=softcap)
+
+
+def attention_scores(
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """What ``attention_rows`` takes the softmax of; minus infinity where a bool mask forbids to look."""
+    return _changed(_products(query, key, scale), mask, bias, softcap)
+
+
+def attended(products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
+    """What ``attention_rows`` makes of the products of queries and keys."""
+    scores = _changed(products, mask, bias, softcap)
+    if (mask is None and bias is None) or not scores.shape[-1]:
+        return scores.softmax(-1)
+    nothing = scores.amax(-1, keepdim=True) == -math.inf
+    if scores.device.type == "cpu" and not torch.compiler.is_compiling() and not nothing.any():
+        return scores.softmax(-1)  # most calls; filling is slow
+    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+
+
+def _products(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    return (query * scale) @ grouped(key, query.shape[1]).mT
+
+
+def _changed(scores: Tensor, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
+    scores = scores.to(state_dtype(scores))
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None and mask.dtype == torch.bool:
+        mask = scores.new_zeros(mask.shape).masked_fill_(~mask, -math.inf)
+    return scores if mask is None else scores + mask
+
+
+def grouped(x: Tensor, heads: int) -> Tensor:
+    """Keys or values (B, Hk, S, D) repeated to H heads: head h uses key head h // (H / Hk)."""
+    return x if x.shape[1] in (0, heads) else x.repeat_interleave(heads // x.shape[1], dim=1)

@@ -1,0 +1,68 @@
+"""Compiled as one graph, an attached model gives what it gives uncompiled, and is not compiled again at each step."""
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+import dwindle
+from tests.attaching.small import RULE, bart, generated, same, source, target
+
+RULES = [pytest.param(RULE, marks=pytest.mark.slow), "training-free"]
+BEAMS = [pytest.param(1, marks=pytest.mark.slow), 4]
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def attached(rule):
+    model = bart(encoder_layers=1, decoder_layers=1)
+    dwindle.attach(model, rule)
+    return model
+
+
+def out(model):
+    return model(**source(), decoder_input_ids=target(), use_cache=False).logits
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_forward_and_backward(rule):
+    model = attached(rule).double()
+    right = out(model)
+    right.square().mean().backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    compiled = out(torch.compile(model, backend="aot_eager", fullgraph=True))
+    torch.testing.assert_close(compiled, right)
+    compiled.square().mean().backward()
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.grad, gradients[name], rtol=1e-7, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("beams", BEAMS)
+@pytest.mark.parametrize("rule", RULES)
+def test_generate_with_a_static_cache(rule, beams):
+    model = attached(rule)
+    right = generated(model, source(), num_beams=beams, use_cache=False)
+    counter = CompileCounterWithBackend("aot_eager")
+    model.forward = torch.compile(model.forward, backend=counter, fullgraph=True)
+    assert same(generated(model, source(), num_beams=beams, cache_implementation="static"), right)
+    graphs = counter.frame_count
+    assert graphs <= 4, "compiled again at every step"
+    assert same(generated(model, source(), num_beams=beams, cache_implementation="static"), right)
+    assert counter.frame_count == graphs, "compiled again for the second text"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_inductor(rule):
+    model = attached(rule)
+    with torch.no_grad():
+        right = out(model)
+        torch.testing.assert_close(out(torch.compile(model, fullgraph=True)), right, rtol=0, atol=1e-3)
+    expected = generated(model, source(), use_cache=False)
+    model.forward = torch.compile(model.forward)
+    assert same(generated(model, source(), cache_implementation="static"), expected, atol=1e-3)

@@ -1,0 +1,60 @@
+"""The bench: its rows, its shapes, its command."""
+
+import json
+
+import pytest
+
+from dwindle.bench import attention as bench
+from dwindle.cli.main import main
+
+TINY = (1, 2, 3, 5, 8)
+
+
+def test_rows_have_a_control_and_ratios_of_the_same_run():
+    rows = {row.contender: row for row in bench.bench(TINY, ["dim:log"], ["chunked"], 0.01, memory=False)}
+    assert list(rows) == ["SDPA", "SDPA again (control)", "dim:log chunked", "dim:log eager"]
+    sdpa, chunked, eager = rows["SDPA"], rows["dim:log chunked"], rows["dim:log eager"]
+    assert sdpa.forward_to_sdpa == 1
+    assert chunked.both_to_sdpa == pytest.approx(chunked.both / sdpa.both)
+    assert chunked.forward_to_eager == pytest.approx(chunked.forward / eager.forward)
+
+
+def test_a_step_has_no_backward():
+    rows = bench.bench((2, 2, 1, 5, 8), ["dim:log"], ["chunked"], 0.01, memory=True)
+    assert all(row.both is None and row.megabytes is None for row in rows)
+
+
+def test_memory_grows_with_what_is_held():
+    # Eager holds several tensors of 4 * 256 * 1024 floats, 4 MB each; SDPA none.
+    sizes = (1, 4, 256, 1024, 16)
+    assert bench._fresh_peak(sizes, "dim:log eager") > bench._fresh_peak(sizes, "SDPA") + 8
+
+
+@pytest.mark.parametrize("text", ["barf", "1,2,3", "1,2,3,4,0", "1,2,3,4,x"])
+def test_unknown_shapes_name_the_known(text):
+    with pytest.raises(ValueError, match="choose one of bart, nmt, long, step"):
+        bench.shape(text)
+
+
+def test_the_command(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = [
+        "bench",
+        "attention",
+        "--shape",
+        "1,1,2,3,8",
+        "--rule",
+        "dim:log",
+        "--seconds",
+        "0.01",
+        "--no-memory",
+    ]
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert stop.value.code == 0
+    assert found["shapes"]["1,1,2,3,8"]["rows"][1]["contender"] == "SDPA again (control)"
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "control" in capsys.readouterr().out
+    assert (tmp_path / "bench-attention.png").stat().st_size > 1000
