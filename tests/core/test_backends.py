@@ -7,7 +7,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import backend_matrix as matrix
 import pytest
 import torch
 from hypothesis import given
@@ -20,6 +19,7 @@ from dwindle.core.backends.call import Call
 from dwindle.core.backends.cpu import build, op
 from dwindle.core.backends.diminish import Space
 from dwindle.core.backends.polynomial import even_terms, odd_terms, terms
+from tests.core import backend_matrix as matrix
 
 needs_kernel = pytest.mark.skipif(not cpu.available(), reason="no C++ compiler here")
 BACKENDS = [pytest.param("cpu", marks=needs_kernel), "chunked"]
