@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dwindle
 
 # From the top. A room may know those before it in this list, never those after.
@@ -53,11 +55,24 @@ def test_the_walker_sees_every_kind_of_import(tmp_path):
     assert imported(file) == {"study"}
 
 
+def _quiet(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_import_is_light_and_quiet():
-    code = (
-        "import sys, dwindle\n"
-        "heavy = {'matplotlib', 'transformers', 'typer', 'rich'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == done.stderr == ""
+    _quiet("import sys, dwindle; assert not {'torch', 'transformers', 'typer', 'rich'} & set(sys.modules)")
+    # The compiler alone takes as long as all of torch, and the library of models twice that.
+    _quiet("import sys, dwindle; dwindle.attach; assert not {'torch._dynamo', 'transformers'} & set(sys.modules)")
+
+
+def test_every_public_name_is_there_and_known_to_type_checkers():
+    assert sorted(dwindle._HOME) == sorted(dwindle.__all__)
+    assert all(getattr(dwindle, name) for name in dwindle.__all__)
+    tree = ast.parse((HOME / "__init__.py").read_text(encoding="utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If)).body
+    seen = {alias.name: node.module for node in checked for alias in node.names}
+    assert seen == dwindle._HOME
+    assert set(dwindle.__all__) <= set(dir(dwindle))
+    with pytest.raises(AttributeError, match="no attribute 'atach'"):
+        dwindle.atach  # noqa: B018

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dwindle.data.settings import DataSettings
     from dwindle.metrics.corpus import CorpusStatistics
 
-app = typer.Typer(help="Look at corpora.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(help="Look at corpora.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -5,55 +5,16 @@ import sys
 import typer
 
 from dwindle import __version__
-from dwindle.cli import (
-    arena,
-    audit,
-    bench_attention,
-    bench_model,
-    certify,
-    compare,
-    coverage,
-    data,
-    demo,
-    families,
-    inspect,
-    recipes,
-    report,
-    rules,
-    run,
-    score,
-    study,
-)
+from dwindle.cli.verbs import HELP, Verbs
 
 app = typer.Typer(
+    cls=Verbs,
     help="Attention that remembers what it has already used.",
     epilog="Start with 'dwindle rules', or 'dwindle certify dydim:log,power(0.5)'.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
 )
-app.command("rules")(rules.rules)
-app.command("certify")(certify.certify)
-app.command("demo")(demo.demo)
-app.add_typer(recipes.app, name="recipes")
-app.command("run")(run.run)
-app.command("train")(run.train)
-app.command("generate")(run.generate)
-app.command("arena")(arena.arena)
-app.add_typer(data.app, name="data")
-app.command("families")(families.families)
-app.command("inspect")(inspect.inspect)
-app.command("score")(score.score)
-app.command("compare")(compare.compare)
-app.command("audit")(audit.audit)
-app.command("report")(report.report)
-app.command("coverage")(coverage.coverage)
-bench = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
-bench.command("attention")(bench_attention.attention)
-bench.command("model")(bench_model.model)
-app.add_typer(bench, name="bench")
-app.add_typer(study.app, name="study")
 
 
 def _version(wanted: bool) -> None:
@@ -81,6 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Errors of usage: typer keeps their class private, so they are known by their method.
         if not hasattr(error, "format_message"):
             raise
+        if not error.format_message():  # a group without a verb: its help has been printed
+            sys.exit(2)
         context = getattr(error, "ctx", None)
         usage = f"{context.command_path} --help" if context else "dwindle --help"
         code = _complain(f"{error.format_message().rstrip('.')}: see '{usage}'")

@@ -11,7 +11,7 @@ from rich.table import Table
 from dwindle.cli import scoring
 from dwindle.cli.running import Changes, running
 
-app = typer.Typer(help="List the recipes; show, copy or check one.", invoke_without_command=True)
+app = typer.Typer(help="List the recipes; show, copy or check one.", invoke_without_command=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="A name from the list, or a file.", show_default=False)]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Have people compare two systems: sample, serve, count.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The study folder.", show_default=False)]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dwindle.core.constant import constant
 from dwindle.core.coverage import Coverage, state_dtype
 from dwindle.core.rules import Dim, DyDim, Plain, Rule
 
@@ -61,7 +62,7 @@ def block_rows(rows: int, most: int) -> int:
 Numbers = tuple[float, float, float, float, float, float]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def kernel_numbers(rule: Rule) -> Numbers | None:
     """``(mode, s1, p1, s2, p2, detach_gate)`` if kernels can do the rule, else None.
 

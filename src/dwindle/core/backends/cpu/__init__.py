@@ -14,13 +14,14 @@ from dwindle.core.backends.call import Call, kernel_numbers
 from dwindle.core.backends.cpu import op
 from dwindle.core.backends.cpu.build import library
 from dwindle.core.backends.polynomial import terms
+from dwindle.core.constant import constant
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import Rule
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def available() -> bool:
     """Whether the kernel is there, building it at the first question."""
     return library() is not None
@@ -59,7 +60,7 @@ def _settings(call: Call) -> tuple[Any, ...]:
     return call.seed(), _with_terms(call.rule), call.scale, call.softcap, call.dropout, blocks
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def _with_terms(rule: Rule) -> list[float]:
     """The numbers of a rule, and the polynomials of its functions."""
     return _known(rule)
