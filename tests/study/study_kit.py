@@ -6,10 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import urlencode  # noqa: F401
 
 from dwindle.metrics.outputs import Item, Outputs, outputs
-from dwindle.study import store
 from dwindle.study.design import design
 from dwindle.study.store import LEASE, Ballot, Store, create
 
@@ -86,17 +84,9 @@ class Rater:
         return where.removeprefix(self.home)
 
 
-LIGHT = """
-import sys, types
-# The package without its first page, which loads torch: a study needs none of it, and a process starts at once.
-package = types.ModuleType("dwindle")
-package.__path__ = [sys.argv.pop(1)]
-sys.modules["dwindle"] = package
-"""
-
 SERVE = """
+import sys
 from pathlib import Path
-from urllib.parse import urlencode  # noqa: F401
 from dwindle.study import server
 listening = server.bind("127.0.0.1", int(sys.argv[2]))
 print(listening.getsockname()[1], flush=True)
@@ -107,9 +97,8 @@ server.serve(Path(sys.argv[1]), listening)
 def process(script: str, *arguments: object) -> subprocess.Popen:
     """A Python process of its own that runs a script of the study."""
     path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
-    home = Path(store.__file__).parents[1]
     return subprocess.Popen(
-        [sys.executable, "-c", LIGHT + script, str(home), *map(str, arguments)],
+        [sys.executable, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -117,9 +106,9 @@ def process(script: str, *arguments: object) -> subprocess.Popen:
     )
 
 
-def serving(folder: Path, port: int = 0) -> tuple[subprocess.Popen, int]:
-    """A real server, and its port."""
-    server = process(SERVE, folder, port)
+def serving(folder: Path, port: int = 0, before: str = "") -> tuple[subprocess.Popen, int]:
+    """A real server, and its port. ``before`` runs in its process first."""
+    server = process(before + SERVE, folder, port)
     return server, int(server.stdout.readline())
 
 

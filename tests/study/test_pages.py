@@ -5,6 +5,7 @@ import json
 import re
 import unicodedata
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -376,7 +377,7 @@ def test_fuzz(unlimited, folder, method, path, fields, query, kind):
     with Store(folder) as opened:
         key = opened.key
     values = {k: security.proof(key, 1, 0) if v == "PROOF" else v for k, v in fields.items()}
-    body = study_kit.urlencode(values).encode()
+    body = urlencode(values).encode()
     try:
         answer = unlimited.request(method, url, params=values if query else None, content=body,
                                 headers={"content-type": kind} if kind else {})  # fmt: skip

@@ -217,8 +217,9 @@ TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 
 DRAWING = """
-import sys, study_kit
+import sys
 from dwindle.study.store import Store
+from tests.study import study_kit
 with Store(study_kit.Path(sys.argv[1])) as store:
     print("ready", flush=True)
     sys.stdin.readline()

@@ -56,16 +56,21 @@ def app(folder: Path) -> ASGIApp:
         Route("/", pages.nothing),
         Route("/r/{token}", pages.guidelines),
         Route("/r/{token}", pages.start, methods=["POST"]),
+        Route("/r/{token}/", pages.without_slash),
         Route("/r/{token}/done", pages.done),
         Route("/r/{token}/{place}", pages.show),
         Route("/r/{token}/{place}", pages.answer, methods=["POST"]),
         Route("/owner/{token}", pages.owner),
+        Route("/owner/{token}/", pages.without_slash),
         Route("/owner/{token}/ballots.{kind}", pages.download),
         Mount("/static", StaticFiles(packages=[("dwindle.study", "static")])),
     ]
     handlers = {HTTPException: pages.wrong, Trouble: pages.trouble, ClientDisconnect: pages.gone}
-    # The guard stands outside everything, so that its headers are on errors too.
-    return Guard(Starlette(routes=routes, exception_handlers=cast(Any, handlers), lifespan=pages.lifespan))
+    application = Starlette(routes=routes, exception_handlers=cast(Any, handlers), lifespan=pages.lifespan)
+    # The framework's own redirect names the scheme and the Host of the request: behind a proxy a token would go out in
+    # clear, or to a stranger's host.
+    application.router.redirect_slashes = False
+    return Guard(application)  # outside everything, so that its headers are on errors too
 
 
 class Pages:
@@ -213,6 +218,10 @@ class Pages:
         return HTMLResponse(self._templates.get_template(template).render(home=_home(request), **values), status)
 
     # When things go wrong: one calm page, never a trace.
+
+    async def without_slash(self, request: Request) -> Response:
+        """A link with a slash too many, as some mail programs make it."""
+        return RedirectResponse(_home(request) or "/", status_code=308)
 
     async def nothing(self, request: Request) -> Response:
         return self._message(request, 404)

@@ -7,6 +7,7 @@ from pathlib import Path
 import uvicorn
 
 from dwindle.study.pages import app
+from dwindle.study.protocol import Bounded
 from dwindle.study.store import Store
 
 
@@ -43,6 +44,6 @@ def serve(folder: Path, listening: socket.socket) -> None:
     Store(folder).close()  # a sentence now instead of a trace from inside the server
     config = uvicorn.Config(
         app(folder), log_level="warning", access_log=False, server_header=False, limit_concurrency=2000,
-        timeout_keep_alive=30, timeout_graceful_shutdown=10, ws="none", proxy_headers=False,
+        timeout_keep_alive=30, timeout_graceful_shutdown=10, http=Bounded, ws="none", proxy_headers=False,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])
