@@ -95,7 +95,7 @@ def test_links_for_more_raters(new, run):
 
 
 def test_mechanical_turk_and_back(new, run):
-    from test_mturk import results
+    from tests.study.test_mturk import results
 
     folder, _ = new
     assert "2 assignments per task" in run("mturk", folder)
