@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle.metrics import catalogue, outputs, rouge
+from dwindle.folder import outputs
+from dwindle.metrics import catalogue, rouge
 from dwindle.metrics.cider import CiderScorer
 from dwindle.metrics.score import reduce
 from dwindle.metrics.significance import intervals

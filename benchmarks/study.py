@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dwindle.metrics.outputs import Item, outputs
+from dwindle.folder.outputs import Item, outputs
 from dwindle.study.design import design
 from dwindle.study.store import Store, create
 

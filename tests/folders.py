@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle.generation import coverage as coverage_file
-from dwindle.generation import traces
+from dwindle.folder import coverage_file, names, traces
 from dwindle.models.places import places
 
 WORDS = "the mayor closed a bridge and children went by ferry to school on friday while ships waited".split()  # noqa: SIM905
@@ -55,7 +54,7 @@ def run(folder, seed=0, given=None, coverage=True, **how):
     """A run folder as ``dwindle run`` leaves it, without a model."""
     plain(folder / "outputs.jsonl", seed, **how)
     (folder / "recipe.yaml").write_text(json.dumps(given or recipe()), encoding="utf-8")  # JSON is YAML
-    (folder / "run.json").write_text(json.dumps({"seed": seed, "stages": ["train", "generate", "score"]}))
+    (folder / "run.json").write_text(json.dumps({"seed": seed, "stages": {"train": {}, "generate": {}}}))
     if coverage:
         _covered(folder, records(seed, **how))
     return folder
@@ -74,7 +73,7 @@ def _covered(folder, made):
         if k == 0:
             words = [f" {word}" for word in output.split()]
             traces.write(
-                folder / traces.FILE,
+                folder / names.TRACES,
                 [traces.Trace(record["id"], source, tokens, at[record["id"]], words, rows, rows / 2)],
             )
     coverage_file.write(folder / "coverage.npz", covered, at)

@@ -34,8 +34,8 @@ def test_a_run_folder_and_its_files(tmp_path):
     [test] = arms.read([folder]).tests
     [run] = test.arms[0].runs
     assert test.name == "newsroom"
-    assert run.recipe["model"]["rule"] == "dim:log"
-    assert run.scores[0]["metric"] == "mover1"
+    assert run.settings["model"]["rule"] == "dim:log"
+    assert run.scores.records[0]["metric"] == "mover1"
     assert run.file("coverage.npz") == folder / "coverage.npz"
     assert run.file("none.npz") is None
 

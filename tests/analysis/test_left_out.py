@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dwindle.analysis import left_out
 from dwindle.data.worlds import newsroom, phrasebook
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 
 
 def test_shares_by_hand():

@@ -8,7 +8,8 @@ import pytest
 from dwindle.analysis import arms, tables
 from dwindle.analysis.measure import Difference, direction, measure
 from dwindle.analysis.table import Cell
-from dwindle.metrics import catalogue, outputs, score, seeds, significance
+from dwindle.folder import outputs
+from dwindle.metrics import catalogue, score, seeds, significance
 from tests import folders
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dwindle.analysis import arms, left_out, views
 from dwindle.analysis.measure import measure
-from dwindle.generation import coverage, traces
+from dwindle.folder import coverage_file, traces
 from tests import folders
 
 
@@ -34,7 +34,7 @@ def test_pages_have_traced_items_first_and_sums_for_the_rest(tmp_path):
     with_steps, sums, _ = (page["views"][0] for page in pages)
     assert len(with_steps["output"]) > 1
     assert "weights" not in sums
-    raw = coverage.read(folder / "coverage.npz")["item-3"][0].mean(0)
+    raw = coverage_file.read(folder / "coverage.npz")["item-3"][0].mean(0)
     assert np.allclose(unpacked(sums["raw"]), raw, atol=raw.max() / 255)
     item = measured.test.items[3]
     expected = left_out.shares(found[0].effective["item-3"], found[0].places["item-3"], left_out.sentences(item.source))

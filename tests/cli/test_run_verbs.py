@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dwindle.runs import directory, recipe, steps
+from dwindle.runs import job, recipe, steps
 
 TINY = [
     *("data.size={train: 8, dev: 2, test: 4}", "model.size=tiny", "model.vocabulary=300", "model.source_length=24"),
@@ -80,18 +80,18 @@ def test_errors_are_one_sentence_and_exit_2(run, arguments, said):
 
 def test_run_prints_the_scores_beside_the_published_ones(run, trained):
     changes = [*TINY, "published={rouge1: 12.34}"]
-    code, out, err = run("run", "newsroom/base", *changes, "--out", str(trained.folder))
+    code, out, err = run("run", "newsroom/base", *changes, "--out", str(trained.path))
     assert code == 0
     assert err == ""  # all was done
     assert "rouge1" in out
     assert "12.34" in out
-    code, out, _ = run("run", "newsroom/base", *TINY, "--out", str(trained.folder), "--json")
+    code, out, _ = run("run", "newsroom/base", *TINY, "--out", str(trained.path), "--json")
     assert json.loads(out)["items"] == 4
 
 
 def test_single_steps_of_a_run(run, tmp_path):
     folder = str(tmp_path)
-    with directory.opened(tmp_path, recipe.read("newsroom/base", TINY), None):
+    with job.opened(tmp_path, recipe.read("newsroom/base", TINY), None):
         pass
     assert "is not trained: type dwindle train" in run("generate", folder)[2]
     assert run("train", folder)[0] == 0
@@ -106,17 +106,17 @@ def test_single_steps_of_a_run(run, tmp_path):
 
 
 def test_score_of_a_run_with_other_metrics_keeps_its_scores(run, trained):
-    before = trained.scores.read_text()
-    code, out, _ = run("score", str(trained.folder), "--metrics", "bleu", "--json")
+    before = (trained.path / "scores.json").read_text()
+    code, out, _ = run("score", str(trained.path), "--metrics", "bleu", "--json")
     assert code == 0
     assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu"]
-    assert trained.scores.read_text() == before
-    code, out, _ = run("score", str(trained.folder), "--json")
+    assert (trained.path / "scores.json").read_text() == before
+    code, out, _ = run("score", str(trained.path), "--json")
     assert json.loads(out)["scores"] == json.loads(before)["scores"]
 
 
 def test_compare_takes_folders_too(run, trained):
-    code, out, _ = run("compare", str(trained.folder), str(trained.folder), "--metrics", "rouge1")
+    code, out, _ = run("compare", str(trained.path), str(trained.path), "--metrics", "rouge1")
     assert code == 0
     assert "rouge1" in out
 

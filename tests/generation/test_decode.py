@@ -15,8 +15,8 @@ import torch
 
 from dwindle.attaching.handle import attach
 from dwindle.data.example import Example
+from dwindle.folder.coverage_file import read, read_places
 from dwindle.generation import decode as module
-from dwindle.generation.coverage import read, read_places
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.models.attended import attended

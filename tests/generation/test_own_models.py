@@ -8,7 +8,7 @@ import torch
 
 from dwindle.data.example import Example
 from dwindle.data.regions import Npy
-from dwindle.generation.coverage import read
+from dwindle.folder.coverage_file import read
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings

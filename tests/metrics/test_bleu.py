@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
+from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import bleu
-from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import reduce, score
 from tests.metrics.texts import system
 

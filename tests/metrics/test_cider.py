@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import cider
 from dwindle.metrics.cider import CiderScorer
-from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import reduce
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "cider.json").read_text(encoding="utf-8"))

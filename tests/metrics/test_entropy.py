@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dwindle.generation import coverage as coverage_file
+from dwindle.folder import coverage_file
+from dwindle.folder.outputs import Item, Outputs
 from dwindle.metrics import entropy
-from dwindle.metrics.outputs import Item, Outputs
 from dwindle.metrics.score import score
 
 

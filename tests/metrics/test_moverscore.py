@@ -7,8 +7,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast
 
+from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import moverscore
-from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import reduce
 
 WORDS = ["the", "mayor", "closed", "bridge", "ferry", "went", "child", "##ren", "##s", ".", ",", "a"]

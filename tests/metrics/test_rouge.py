@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import lcs, rouge
-from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import reduce, score
 from dwindle.metrics.stem import irregular, porter
 from dwindle.metrics.words import rouge_tokens, words

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dwindle.folder.outputs import Item, Outputs, outputs
 from dwindle.metrics import catalogue, copied, halves, layout, length, repetition
-from dwindle.metrics.outputs import Item, Outputs, outputs
 from dwindle.metrics.score import reduce, score
 from dwindle.metrics.words import words
 from tests.metrics.texts import system

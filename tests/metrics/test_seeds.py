@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import catalogue, significance
-from dwindle.metrics.outputs import Item, outputs
 from dwindle.metrics.score import Metric, Statistics, mean, reduce
 from dwindle.metrics.seeds import average, differences
 

@@ -4,7 +4,8 @@ import pytest
 
 from dwindle.data.load import DataSettings, Size, load
 from dwindle.data.worlds.count import WORLDS, count
-from dwindle.metrics import catalogue, outputs, score
+from dwindle.folder import outputs
+from dwindle.metrics import catalogue, score
 
 NAMES = ["omission", "redundancy", "invention", "straying"]
 

@@ -2,7 +2,7 @@
 
 import random
 
-from dwindle.metrics.outputs import Item, Outputs, outputs
+from dwindle.folder.outputs import Item, Outputs, outputs
 
 WORDS = """the a of mayor bridge said says closed children went ferry river council vote money better best
 offer engineers found cracks supports repairs running ran run-down 1964 café naïve agreement hurt""".split()  # noqa: SIM905

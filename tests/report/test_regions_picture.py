@@ -8,7 +8,7 @@ from PIL import Image
 
 from dwindle.data.worlds.scenes import Scenes, scene
 from dwindle.data.worlds.scenes_picture import draw
-from dwindle.generation.traces import Trace
+from dwindle.folder.traces import Trace
 from dwindle.report.regions import fragment, shaded, sheet
 
 GREY = Image.new("RGB", (100, 50), (120, 120, 120))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dwindle.generation import traces
+from dwindle.folder import traces
 from dwindle.report import coverage, page, report
 from tests import browser_kit, folders
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dwindle.metrics import catalogue, seeds
-from dwindle.runs import directory, steps
+from dwindle.runs import job, steps
 from dwindle.runs.arena import arena, fight, markdown
 
 ARMS = ("plain", "dim", "repetition-penalty")
@@ -27,8 +27,8 @@ def test_all_arms_go_on_from_one_start_and_train_once_where_they_train_alike(fou
     _, out, said = fought
     trained = [line.removeprefix(f"{out}/").partition(":")[0] for line in said if line.endswith(": training")]
     assert trained == ["start", "plain/seed-1", "dim/seed-1", "plain/seed-2", "dim/seed-2"]
-    assert all(directory.find(out / arm / "seed-2").start == out / "start" for arm in ARMS)
-    borrowed = directory.find(out / "repetition-penalty" / "seed-2").record["stages"]["train"]
+    assert all(job.find(out / arm / "seed-2").start == out / "start" for arm in ARMS)
+    borrowed = job.find(out / "repetition-penalty" / "seed-2").record["stages"]["train"]
     assert borrowed["same_as"] == "../../plain/seed-2"
 
 
@@ -39,7 +39,7 @@ def test_the_record_is_complete_and_its_statistics_can_be_done_again(fought, pla
     metrics = ["rouge1", "omission", "entropy-raw"]
     assert result["metrics"] == metrics
     assert len(result["rows"]) == 3 * 2 * 3
-    found = {arm: [steps.statistics(directory.find(out / arm / f"seed-{n}")) for n in (1, 2)] for arm in ARMS}
+    found = {arm: [steps.statistics(job.find(out / arm / f"seed-{n}")) for n in (1, 2)] for arm in ARMS}
     again = seeds.differences(found["plain"], [found[arm] for arm in ARMS[1:]], catalogue.find(metrics))
     for d, known in zip(result["differences"], [d for row in again for d in row], strict=True):
         for key in ("metric", "difference", "low", "high", "p", "p_holm"):
@@ -66,7 +66,7 @@ def test_an_arena_that_is_done_is_only_compared_again(fought, plan, monkeypatch)
 
 def test_seeds_change_the_arms_and_not_the_start(fought):
     _, out, _ = fought
-    one, two = (directory.find(out / "dim" / f"seed-{n}").recipe for n in (1, 2))
+    one, two = (job.find(out / "dim" / f"seed-{n}").recipe for n in (1, 2))
     assert (one.seed, two.seed) == (1, 2)
     assert one.start == two.start
     weights = [(out / "dim" / f"seed-{n}" / "model" / "model.safetensors").read_bytes() for n in (1, 2)]

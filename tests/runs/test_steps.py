@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from dwindle.metrics import outputs
-from dwindle.runs import directory, steps
+from dwindle.runs import job, steps
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +32,13 @@ def untrainable(monkeypatch):
 
 def test_the_folder_has_all_that_it_should(done):
     run, said = done
-    names = {path.name for path in run.folder.iterdir()}
+    names = {path.name for path in run.path.iterdir()}
     assert names >= {"recipe.yaml", "run.json", "model", "logs", "outputs.jsonl", "coverage.npz", "traces.npz"}
     assert "checkpoints" not in names
-    assert {path.name for path in (run.folder / "start").iterdir()} >= {"recipe.yaml", "run.json", "model"}
-    assert not (run.folder / "start" / "outputs.jsonl").exists()
-    scores = json.loads(run.scores.read_text())
-    assert scores["items"] == 6
-    assert {"rouge1", "omission", "entropy-raw"} <= {s["metric"] for s in scores["scores"]}
+    assert {path.name for path in (run.path / "start").iterdir()} >= {"recipe.yaml", "run.json", "model"}
+    assert not (run.path / "start" / "outputs.jsonl").exists()
+    assert run.scores.items == 6
+    assert {"rouge1", "omission", "entropy-raw"} <= {s["metric"] for s in run.scores.records}
     assert [line.rpartition(": ")[2] for line in said] == ["training", "training", "generating", "scoring"]
     stages = run.record["stages"]
     assert stages["train"]["examples"] == 24
@@ -50,16 +48,16 @@ def test_the_folder_has_all_that_it_should(done):
 
 def test_what_is_done_is_not_done_again(done, untrainable):
     run, _ = done
-    before = times(run.folder)
-    steps.run(run.recipe, run.folder)
-    assert times(run.folder) == before
+    before = times(run.path)
+    steps.run(run.recipe, run.path)
+    assert times(run.path) == before
 
 
 def test_the_rule_is_in_the_saved_model(done):
     run, _ = done
     config = json.loads((run.model / "config.json").read_text())
     assert config["rule"] == "dim:log"
-    assert json.loads((run.folder / "start" / "model" / "config.json").read_text())["rule"] == "plain"
+    assert json.loads((run.path / "start" / "model" / "config.json").read_text())["rule"] == "plain"
 
 
 def test_a_run_that_was_stopped_while_it_wrote_goes_on(done, small, tmp_path, monkeypatch, untrainable):
@@ -71,9 +69,9 @@ def test_a_run_that_was_stopped_while_it_wrote_goes_on(done, small, tmp_path, mo
         broken.setattr(steps, "decode", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             steps.generate(begun, print)
-    assert not directory.find(tmp_path).done("generate")
+    assert not job.find(tmp_path).done("generate")
     again = steps.run(wanted, tmp_path, run.start)
-    assert len(outputs.read(again.outputs)) == 6
+    assert len(again.outputs) == 6
     assert again.record["stages"]["train"]["same_as"]
 
 
@@ -85,7 +83,7 @@ def test_a_model_is_borrowed_only_where_the_training_was_the_same(done, small, t
 
 
 def test_a_folder_of_another_recipe_is_refused_before_anything_is_trained(done, small, tmp_path, untrainable):
-    with directory.opened(tmp_path, small("newsroom/dim"), tmp_path / "start"):
+    with job.opened(tmp_path, small("newsroom/dim"), tmp_path / "start"):
         pass
     with pytest.raises(ValueError, match=r"training.steps is 2 there and 3 here"):
         steps.run(small("newsroom/dim", "training.steps=3"), tmp_path)
@@ -96,19 +94,19 @@ def test_starts_without_a_folder_of_their_own_are_shared(small, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     for name in ("newsroom/dim", "newsroom/cov"):
         with steps.prepared(small(name), None, None, print) as run:
-            assert str(run.folder) == f"runs/{name}"
-        start = directory.find(run.folder).start
+            assert str(run.path) == f"runs/{name}"
+        start = job.find(run.path).start
         assert str(start) == "runs/newsroom/base"
         made = times(start)
     assert times(start) == made
-    assert directory.find(start).done("train")
+    assert job.find(start).done("train")
 
 
 def test_without_training_the_model_of_the_start_is_used_with_this_rule(done, small, tmp_path):
     run, _ = done
     one = steps.run(small("newsroom/plain", "training=null"), tmp_path / "a", run.start)
     begun = steps.run(run.recipe.start, run.start)
-    assert outputs.read(one.outputs).items == outputs.read(begun.outputs).items
+    assert one.outputs.items == begun.outputs.items
     assert not one.model.exists()
     assert one.start == run.start
 
@@ -117,7 +115,7 @@ def test_lead_3_is_the_lead(tmp_path, small):
     from dwindle.runs import recipe
 
     run = steps.run(recipe.read("newsroom/lead-3", ["data.size.test=3"]), tmp_path)
-    for item in outputs.read(run.outputs).items:
+    for item in run.outputs.items:
         assert item.hypothesis == "\n".join(item.source.split("\n")[:3])
         assert item.extra["gold"]["world"] == "newsroom"
 
@@ -132,11 +130,11 @@ def test_a_full_disk_is_one_sentence(error, tmp_path, small, monkeypatch):
     monkeypatch.setattr(steps, "fit", full)
     with pytest.raises(OSError, match=r"the disk is full while writing .*: free some space and continue with the same"):
         steps.run(small("newsroom/base"), tmp_path)
-    assert not directory.find(tmp_path).done("train")
+    assert not job.find(tmp_path).done("train")
 
 
 def test_steps_out_of_order_say_what_is_missing(small, tmp_path):
-    with directory.opened(tmp_path, small("newsroom/base"), None) as run:
+    with job.opened(tmp_path, small("newsroom/base"), None) as run:
         with pytest.raises(ValueError, match="is not trained: type dwindle train"):
             steps.generate(run, print)
         with pytest.raises(ValueError, match="has no outputs yet: type dwindle generate"):

@@ -7,8 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dwindle.metrics import outputs
-from dwindle.runs import directory, recipe, steps
+from dwindle.runs import job, recipe, steps
 from tests.runs.tiny_recipes import tiny
 
 pytestmark = pytest.mark.skipif(
@@ -26,9 +25,9 @@ def test_two_processes_are_one_command(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("rouge1") == 1  # one of them prints
     one = steps.run(recipe.read("newsroom/dim", changes), tmp_path / "one")
-    two = directory.find(tmp_path / "two")
+    two = job.find(tmp_path / "two")
     assert two.record["stages"]["generate"]["processes"] == 2
     ours, theirs = (load_file(run.model / "model.safetensors") for run in (one, two))
     for name, weight in ours.items():
         torch.testing.assert_close(theirs[name], weight, rtol=1e-4, atol=1e-6)
-    assert outputs.read(two.outputs).items == outputs.read(one.outputs).items
+    assert two.outputs.items == one.outputs.items

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dwindle.metrics.outputs import Item, Outputs, outputs
+from dwindle.folder.outputs import Item, Outputs, outputs
 from dwindle.study.design import design
 from dwindle.study.store import LEASE, Ballot, Store, create
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dwindle.metrics.outputs import Item, outputs
+from dwindle.folder.outputs import Item, outputs
 from dwindle.study.design import design
 from tests.study import study_kit
 

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dwindle.cli.main import main
-from dwindle.metrics.outputs import write
+from dwindle.folder.outputs import write
 from dwindle.study import pages
 from dwindle.study.store import DATABASE, Store
 from tests.study import study_kit
@@ -38,7 +38,7 @@ def run(capsys):
 def files(tmp_path):
     paths = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for path, system in zip(paths, study_kit.systems(12), strict=True):
-        write(system, path)
+        write(path, system.items)
     return paths
 
 

@@ -6,34 +6,15 @@ remembered as a sentence, and the rest is read. Knows nothing of metrics and of 
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dwindle.metrics import outputs
-from dwindle.metrics.outputs import Outputs
-
-
-@dataclass(frozen=True)
-class Run:
-    """One ``outputs.jsonl`` and, if it is in a run folder, what lies beside it."""
-
-    path: Path
-    outputs: Outputs
-    recipe: dict[str, Any] = field(default_factory=dict)
-    """The recipe as parsed YAML; empty for a plain file."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """``run.json``: versions, seed, stages."""
-    scores: tuple[dict[str, Any], ...] = ()
-    """``scores.json``: what was scored when the run was made."""
-
-    def file(self, name: str) -> Path | None:
-        """A file of the run folder, if it is there."""
-        file = self.path / name
-        return file if self.path.is_dir() and file.is_file() else None
+from dwindle.folder import names, outputs, whole
+from dwindle.folder.outputs import Outputs
+from dwindle.folder.run import Run
 
 
 @dataclass(frozen=True)
@@ -45,7 +26,7 @@ class Arm:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        return self.runs[0].recipe
+        return self.runs[0].settings
 
 
 @dataclass(frozen=True)
@@ -90,7 +71,7 @@ def read(paths: Sequence[str | Path]) -> Shown:
     missing: list[str] = []
     found: list[_Found] = []
     for path in map(Path, paths):
-        if (path / "arena.json").is_file():
+        if (path / names.ARENA).is_file():
             found += _arena(path, missing)
         else:
             found += [_Found(_place(path), _place(path).name, [run]) for run in _run(path, missing)]
@@ -103,63 +84,38 @@ def read(paths: Sequence[str | Path]) -> Shown:
 
 def _arena(folder: Path, missing: list[str]) -> list[_Found]:
     """The arms of an arena, its base first."""
-    arena = _json(folder / "arena.json")
+    arena = whole.read_json(folder / names.ARENA, "make it again")
     try:
-        names = [arena["base"], *(arm for arm in arena["arms"] if arm != arena["base"])]
+        arms = [arena["base"], *(arm for arm in arena["arms"] if arm != arena["base"])]
         seeds = arena["seeds"]
     except KeyError as error:
-        raise ValueError(f"{folder / 'arena.json'} has no {error}: was it written by 'dwindle arena'?") from None
+        raise ValueError(f"{folder / names.ARENA} has no {error}: was it written by 'dwindle arena'?") from None
     return [
         _Found(
             (folder / name).resolve(),
             name,
             [run for seed in seeds for run in _run(folder / name / f"seed-{seed}", missing)],
         )
-        for name in names
+        for name in arms
     ]
 
 
 def _run(path: Path, missing: list[str]) -> list[Run]:
     """The run at ``path``, or none and a sentence about what it lacks."""
     if path.is_file():
-        return [Run(path, outputs.read(path))]
+        return [Run(path).checked()]
     if not path.exists():
         raise ValueError(f"{path} is not there: name a run folder, an arena folder or an outputs.jsonl")
-    if not (path / "outputs.jsonl").is_file():
+    if not (path / names.OUTPUTS).is_file():
         missing.append(f"{path} has no outputs.jsonl: the run is not finished, or this is no run folder")
         return []
-    facts = _json(path / "run.json") if (path / "run.json").is_file() else {}
-    scores = _json(path / "scores.json").get("scores", []) if (path / "scores.json").is_file() else []
-    return [Run(path, outputs.read(path / "outputs.jsonl"), _recipe(path), facts, tuple(scores))]
-
-
-def _recipe(folder: Path) -> dict[str, Any]:
-    file = folder / "recipe.yaml"
-    if not file.is_file():
-        return {}
-    import yaml  # comes with every install that can make a run folder
-
-    try:
-        recipe = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{file} is not YAML ({type(error).__name__}): write it again from its recipe") from None
-    return recipe if isinstance(recipe, dict) else {}
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{file} is not JSON ({error.msg}): make it again") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{file} holds no JSON object: make it again")
-    return content
+    return [Run(path).checked()]
 
 
 def _place(path: Path) -> Path:
     """What a path is named after: of ``outputs.jsonl`` its folder, of another file the file without its ending."""
     path = path.resolve()
-    return path.parent if path.name == "outputs.jsonl" else path.with_suffix("") if path.is_file() else path
+    return path.parent if path.name == names.OUTPUTS else path.with_suffix("") if path.is_file() else path
 
 
 def _tell_apart(found: list[_Found]) -> None:

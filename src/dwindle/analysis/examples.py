@@ -18,7 +18,7 @@ import numpy as np
 from dwindle.analysis.highlight import Source
 from dwindle.analysis.measure import Measured, direction
 from dwindle.analysis.table import title
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.score import Array
 
 MOST_ITEMS = 500

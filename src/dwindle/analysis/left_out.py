@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dwindle.analysis.highlight import Source
 from dwindle.data.worlds import newsroom
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.words import words
 
 Span = tuple[int, int]

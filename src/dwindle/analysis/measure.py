@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from dwindle.analysis.arms import Arm, TestSet
+from dwindle.folder import names
+from dwindle.folder.outputs import Outputs
 from dwindle.metrics import catalogue, halves, layout, score, seeds, significance
-from dwindle.metrics.outputs import Outputs
 from dwindle.metrics.score import Array, Metric, Statistics
 
 RESAMPLES, SEED = significance.RESAMPLES, significance.SEED
@@ -168,7 +169,7 @@ def _reduced(
 ) -> Statistics:
     """The statistics of one run, with those of its coverage file if it has a good one."""
     entropies: list[Metric] = []
-    if system.folder and (Path(system.folder) / "coverage.npz").is_file():
+    if system.folder and (Path(system.folder) / names.COVERAGE).is_file():
         entropies = catalogue.find(["entropy"])
     try:
         statistics = score.reduce(system, [*metrics, *entropies], workers, progress)
@@ -251,8 +252,8 @@ def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: lis
 
 def _stored(measured: Measured, arm: Arm) -> None:
     """Scores of the run folders that were not made here, such as MoverScore."""
-    for metric in dict.fromkeys(row["metric"] for row in arm.runs[0].scores):
-        rows = [row for run in arm.runs for row in run.scores if row["metric"] == metric]
+    for metric in dict.fromkeys(row["metric"] for row in arm.runs[0].scores.records):
+        rows = [row for run in arm.runs for row in run.scores.records if row["metric"] == metric]
         if measured.value(arm.name, metric) or len(rows) < len(arm.runs) or metric.startswith("entropy"):
             continue
         values = [float(row["value"]) for row in rows]

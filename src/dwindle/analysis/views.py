@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.analysis.arms import Run
 from dwindle.analysis.left_out import Part, judged, shares, units
 from dwindle.analysis.measure import Measured
-from dwindle.generation import coverage, traces
-from dwindle.generation.traces import Trace
+from dwindle.folder import coverage_file, names, traces
+from dwindle.folder.run import Run
+from dwindle.folder.traces import Trace
 
 MOST_ITEMS = 40
 MOST_NUMBERS = 1_200_000
@@ -35,9 +35,9 @@ class Covered:
 
 def covered(run: Run) -> Covered:
     """The coverage and the traces of a run; what it does not have is empty."""
-    file, traced = run.file("coverage.npz"), run.file(traces.FILE)
-    both = coverage.read(file) if file else {}
-    places = coverage.read_places(file) if file else {}
+    file, traced = run.file(names.COVERAGE), run.file(names.TRACES)
+    both = coverage_file.read(file) if file else {}
+    places = coverage_file.read_places(file) if file else {}
     return Covered(
         {id: array[0].mean(0) for id, array in both.items()},
         {id: array[1].mean(0) for id, array in both.items()},

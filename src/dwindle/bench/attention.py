@@ -98,23 +98,6 @@ def bench(sizes: Shape, rules: list[str], backends: list[str], seconds: float, m
     return rows
 
 
-def machine() -> dict[str, str | int]:
-    """Where the numbers come from."""
-    name = ""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123
-            name = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "")
-    except OSError:
-        pass
-    return {
-        "processor": name or "unknown",
-        "vectors": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "python": sys.version.split()[0],
-    }
-
-
 def as_dicts(rows: list[Row]) -> list[dict[str, object]]:
     return [asdict(row) for row in rows]
 

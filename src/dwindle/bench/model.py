@@ -10,7 +10,6 @@ from __future__ import annotations  # transformers is imported only when a model
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -103,28 +101,6 @@ def bench(what: Setting, seconds: float, parts: list[str]) -> dict[str, Any]:
     if "memory" in parts:
         found["memory"] = _memory(what)
     return found
-
-
-def machine() -> dict[str, str]:
-    """Where this runs."""
-    import transformers
-
-    return {
-        "cpu": _cpu(),
-        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "threads": str(torch.get_num_threads()),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def build(config: str) -> PreTrainedModel:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dwindle.cli import scoring
 from dwindle.cli.running import running, say
-from dwindle.runs import processes
+from dwindle.folder import processes
 
 
 def arena(

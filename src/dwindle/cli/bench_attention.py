@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dwindle.bench import attention as room
 from dwindle.bench.picture import draw
+from dwindle.folder import machine
 
 
 def attention(
@@ -37,10 +38,10 @@ def attention(
     results = {name: room.bench(sizes[name], rule, backend, seconds, memory) for name in names}
     if as_json:
         found = {name: {"sizes": sizes[name], "rows": room.as_dicts(rows)} for name, rows in results.items()}
-        typer.echo(json.dumps({"machine": room.machine(), "shapes": found}, indent=2))
+        typer.echo(json.dumps({"machine": machine.hardware() | machine.versions(), "shapes": found}, indent=2))
         return
     console = Console(highlight=False)
-    console.print(", ".join(f"{key}: {value}" for key, value in room.machine().items()))
+    console.print(", ".join(f"{key}: {value}" for key, value in (machine.hardware() | machine.versions()).items()))
     for name, rows in results.items():
         console.print(_table(name, sizes[name], rows))
     draw(results, plot)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dwindle.bench import model as room
+from dwindle.folder import machine
 
 
 def model(
@@ -28,14 +29,16 @@ def model(
     what = room.setting(config, rule, layers, batch, source, target)
     found = room.bench(what, seconds, part or list(room.PARTS))
     if as_json:
-        typer.echo(json.dumps({"machine": room.machine(), "setting": asdict(what), **found}, indent=2))
+        typer.echo(
+            json.dumps({"machine": machine.hardware() | machine.versions(), "setting": asdict(what), **found}, indent=2)
+        )
     else:
         _print(what, found)
 
 
 def _print(what: room.Setting, found: dict[str, Any]) -> None:
     console = Console(highlight=False)
-    console.print(", ".join(f"{key}: {value}" for key, value in room.machine().items()))
+    console.print(", ".join(f"{key}: {value}" for key, value in (machine.hardware() | machine.versions()).items()))
     table = Table(title=f"{what.config}, random weights, {what.rule} on the last {what.layers} layers")
     for name in ("what", "untouched", "attached", "control"):
         table.add_column(name, justify="left" if name == "what" else "right")

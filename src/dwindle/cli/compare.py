@@ -35,7 +35,8 @@ def compare(
     p-values are two-sided and corrected across systems (Holm). Metrics: see 'dwindle score --help'.
     """
     scoring.need_metrics()
-    from dwindle.metrics import outputs, significance
+    from dwindle.folder import outputs
+    from dwindle.metrics import significance
 
     read = scoring.systems(files, hyp, ref, src, lead3)
     if len(read) < 2:

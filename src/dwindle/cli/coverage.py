@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from dwindle.generation.traces import Trace
+    from dwindle.folder.traces import Trace
 
 
 def coverage(

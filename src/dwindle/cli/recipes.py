@@ -61,14 +61,15 @@ def show(
 def copy(name: Name, file: Annotated[Path, typer.Argument(help="The new file.", show_default=False)]) -> None:
     """Copy a recipe to a file of your own, to change it."""
     with running():
-        from dwindle.runs import directory, shelf
+        from dwindle.folder import whole
+        from dwindle.runs import shelf
 
         if file.suffix not in (".yaml", ".yml"):
             raise ValueError(f"{file} would not be found as a recipe: end its name in .yaml")
         if file.exists():
             raise ValueError(f"{file} is there already: choose another name")
         file.parent.mkdir(parents=True, exist_ok=True)
-        directory.write_text(file, shelf.find(name).read_text(encoding="utf-8"))
+        whole.write_text(file, shelf.find(name).read_text(encoding="utf-8"))
     typer.echo(f"Copied to {file}: change it, then type dwindle run {file}")
 
 

@@ -35,7 +35,7 @@ def report(
         import jinja2  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("a report needs jinja2: type pip install 'dwindle[report]'") from None
-    from dwindle.metrics.score import cores
+    from dwindle.folder.machine import cores
     from dwindle.report import figures as drawing
     from dwindle.report import page
     from dwindle.report import report as made

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dwindle.cli.running import Changes, running, say, show_scores
-from dwindle.runs import processes
+from dwindle.folder import names, processes
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 
@@ -32,7 +32,7 @@ def run(
         if not processes.first():
             return
         if as_json:
-            typer.echo(made.scores.read_text(encoding="utf-8"), nl=False)
+            typer.echo((made.path / names.SCORES).read_text(encoding="utf-8"), nl=False)
         else:
             show_scores(made)
 
@@ -49,9 +49,9 @@ def generate(folder: Folder) -> None:
 
 def _step(folder: Path, name: str) -> None:
     with running():
-        from dwindle.runs import directory, steps
+        from dwindle.runs import job, steps
 
-        found = directory.find(folder)
+        found = job.find(folder)
         with steps.prepared(found.recipe, folder, found.start, say) as made:
             if made.done(name):
                 say(f"{folder}: {name} is done already")

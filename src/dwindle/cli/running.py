@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import scoring
-from dwindle.runs import processes
+from dwindle.folder import processes
 
 if TYPE_CHECKING:
-    from dwindle.runs.directory import Run
+    from dwindle.runs.job import Job
 
 Changes = Annotated[
     list[str] | None,
@@ -40,11 +40,9 @@ def say(sentence: str) -> None:
         typer.echo(f"dwindle: {sentence}", err=True)
 
 
-def show_scores(run: "Run") -> None:
+def show_scores(run: "Job") -> None:
     """The scores of a run, beside the paper's figures where the recipe has them."""
-    import json
-
-    scores = json.loads(run.scores.read_text(encoding="utf-8"))
+    scores = run.scores
     published = run.recipe.published
     console = scoring.console()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -52,11 +50,11 @@ def show_scores(run: "Run") -> None:
     table.add_column("value", justify="right", no_wrap=True)
     if published:
         table.add_column("published", justify="right", no_wrap=True)
-    for s in scores["scores"]:
+    for s in scores.records:
         low, high = scoring.number(s["low"]), scoring.number(s["high"])
         cells = [escape(s["metric"]), f"{scoring.number(s['value'])} [dim]{escape(f'[{low}, {high}]')}[/]"]
         if published:
             cells.append(f"{published[s['metric']]:.2f}" if s["metric"] in published else "")
         table.add_row(*cells)
     console.print(table)
-    console.print(f"[dim]{scores['items']} items. Value [95 % interval]. Signatures and all else: {escape(str(run))}")
+    console.print(f"[dim]{scores.items} items. Value [95 % interval]. Signatures and all else: {escape(str(run))}")

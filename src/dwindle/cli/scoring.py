@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from dwindle.metrics.outputs import Outputs
+    from dwindle.folder.outputs import Outputs
     from dwindle.metrics.score import Metric, Statistics
-    from dwindle.runs.directory import Run
+    from dwindle.runs.job import Job
 
 Metrics = Annotated[
     str | None,
@@ -50,25 +50,27 @@ def systems(
     lead3: bool,
 ) -> "list[Outputs]":
     """Read every system that was named, and LEAD-3 of the first if it is wanted."""
-    from dwindle.metrics import layout, outputs
+    from dwindle.folder import names, outputs
+    from dwindle.metrics import layout
 
     if bool(files) == bool(hypotheses):
         raise ValueError("name outputs.jsonl files, or line-aligned files with --hyp and --ref: one of the two")
     if files and (references or sources):
         raise ValueError("--ref and --src go with --hyp: an outputs.jsonl has its own references and sources")
-    read = [outputs.read(file / "outputs.jsonl" if file.is_dir() else file) for file in files or []]
+    read = [outputs.read(file / names.OUTPUTS if file.is_dir() else file) for file in files or []]
     read += [outputs.read_lines(h, references or [], sources) for h in hypotheses or []]
     return [*read, layout.lead3(read[0])] if lead3 else read
 
 
-def runs(files: list[Path] | None) -> "dict[str, Run]":
+def runs(files: list[Path] | None) -> "dict[str, Job]":
     """The runs among what was named, by the name of their outputs."""
     folders = [file for file in files or [] if (file / "recipe.yaml").is_file()]
     if not folders:
         return {}
-    from dwindle.runs import directory
+    from dwindle.folder import names
+    from dwindle.runs import job
 
-    return {str(folder / "outputs.jsonl"): directory.find(folder) for folder in folders}
+    return {str(folder / names.OUTPUTS): job.find(folder) for folder in folders}
 
 
 def chosen(names: str | None, system: "Outputs") -> "list[Metric]":
@@ -90,10 +92,11 @@ def chosen(names: str | None, system: "Outputs") -> "list[Metric]":
 def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> "Statistics":
     """The statistics of a system, with a bar on a terminal, and then what the user should know of its
     items."""
+    from dwindle.folder import machine
     from dwindle.metrics import score
 
     with _bar(system.name, len(system), metrics) as advance:
-        statistics = score.reduce(system, metrics, workers or score.cores(), advance)
+        statistics = score.reduce(system, metrics, workers or machine.cores(), advance)
     for note in _notes(system, metrics):
         typer.echo(f"dwindle: {note}", err=True)
     return statistics

@@ -54,7 +54,7 @@ def new(
     lease: Annotated[float, typer.Option(help="Minutes until an item left open returns to the pool.")] = 60,
 ) -> None:
     """Sample items from A and B, draw the sides, and make the study folder with a link for each rater."""
-    from dwindle.metrics.outputs import read
+    from dwindle.folder.outputs import read
     from dwindle.study import store
     from dwindle.study.design import design
 

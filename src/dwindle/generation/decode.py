@@ -7,9 +7,7 @@ codec, the corpus or the settings, nothing is taken from before.
 """
 
 import hashlib
-import io
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,9 +17,9 @@ import numpy as np
 import torch
 
 from dwindle.data.example import Example
-from dwindle.generation import coverage
+from dwindle.folder import coverage_file, names, outputs, processes, whole
 from dwindle.generation.generate import counted, prepared, search
-from dwindle.generation.parts import Decoded, Parts, write_whole
+from dwindle.generation.parts import Decoded, Parts
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
 from dwindle.models.places import places
@@ -29,7 +27,6 @@ from dwindle.models.places import places
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SUMMARY = "decoding.json"
 _READ = 8  # texts: two vocabularies differ in the first of them
 
 Progress = Callable[[int], None]
@@ -67,14 +64,14 @@ def decode(
         settings: how to search.
         folder: of the run.
         progress: told how many items were just finished, those found finished too.
-        shard: (i, n), the i-th of n shares, from 0; None: as launched (RANK and WORLD_SIZE, which torchrun sets).
+        shard: (i, n), the i-th of n shares, from 0; None: as launched, by torchrun or alone.
         layers: for a library model without a rule, on how many of its last layers coverage is counted; None: on those
             that a rule would have, so that models with and without one can be compared.
 
     Returns:
         The summary; None if other shards still have to finish, the last of which writes the files.
     """
-    rank, shards = _launched() if shard is None else shard
+    rank, shards = (processes.rank(), processes.count()) if shard is None else shard
     if not 0 <= rank < shards:
         raise ValueError(f"shard {rank} of {shards} does not exist: they are numbered 0 to {shards - 1}")
     fingerprint, order = _survey(model, codec, examples, settings, layers)
@@ -100,10 +97,6 @@ def decode(
         if (summary := _finished(folder, fingerprint)) is None:
             raise
         return summary
-
-
-def _launched() -> tuple[int, int]:
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _batches(indices: list[int], size: int) -> Iterator[list[int]]:
@@ -192,10 +185,9 @@ def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
 
 
 def _finished(folder: Path, fingerprint: str) -> Summary | None:
-    path = folder / SUMMARY
-    if not (path.is_file() and (folder / "outputs.jsonl").is_file() and (folder / "coverage.npz").is_file()):
+    if not all((folder / name).is_file() for name in (names.DECODING, names.OUTPUTS, names.COVERAGE)):
         return None
-    summary = Summary(**json.loads(path.read_text(encoding="utf-8")))
+    summary = Summary(**json.loads((folder / names.DECODING).read_text(encoding="utf-8")))
     return summary if summary.fingerprint == fingerprint else None
 
 
@@ -204,35 +196,26 @@ def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Pat
     items = parts.read()
     if len(items) < len(examples):
         raise FileNotFoundError(f"{parts.folder} had all items and has lost some: decode once more")
-    lines = [_line(example, items[i].hypothesis) for i, example in enumerate(examples)]
-    write_whole(folder / "outputs.jsonl", "".join(lines).encode(), parts.folder)
-    file = io.BytesIO()
+    written = (output(example, items[i].hypothesis) for i, example in enumerate(examples))
+    outputs.write(folder / names.OUTPUTS, written, parts.folder)
     covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
-    coverage.write(file, covered, _places(codec, examples, covered))
-    write_whole(folder / "coverage.npz", file.getvalue(), parts.folder)
+    coverage_file.write(folder / names.COVERAGE, covered, _places(codec, examples, covered), parts.folder)
     truncated = sum(item.truncated for item in items.values())
     empty = sum(not item.hypothesis.strip() for item in items.values())
     summary = Summary(fingerprint, len(examples), truncated, empty)
-    write_whole(folder / SUMMARY, (json.dumps(asdict(summary)) + "\n").encode(), parts.folder)
+    whole.write_json(folder / names.DECODING, asdict(summary), parts.folder)
     parts.remove()
     return summary
 
 
-def _line(example: Example, hypothesis: str) -> str:
-    """One line of ``outputs.jsonl``."""
-    record: dict[str, Any] = {"id": example.id, "source": example.source}
-    if len(example.references) == 1:
-        record["reference"] = example.references[0]
-    elif example.references:
-        record["references"] = list(example.references)
-    record["hypothesis"] = hypothesis
-    if example.gold is not None:
-        record["gold"] = example.gold
-    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+def output(example: Example, hypothesis: str) -> outputs.Item:
+    """What was written for an example, with all that the example tells."""
+    extra = {} if example.gold is None else {"gold": example.gold}
+    return outputs.Item(example.id, hypothesis, example.references, example.source, extra=extra)
 
 
 def _places(
-    codec: Codec, examples: Sequence[Example], covered: dict[str, tuple[coverage.Array, coverage.Array]]
+    codec: Codec, examples: Sequence[Example], covered: dict[str, tuple[coverage_file.Array, coverage_file.Array]]
 ) -> dict[str, list[int]] | None:
     """Where in its source the token of each column stands; None for images, whose columns are regions."""
     if any(example.image for example in examples):
@@ -245,7 +228,7 @@ def _places(
     return found
 
 
-def _columns(items: dict[int, Decoded], index: int) -> tuple[coverage.Array, coverage.Array]:
+def _columns(items: dict[int, Decoded], index: int) -> tuple[coverage_file.Array, coverage_file.Array]:
     """Raw and effective coverage (L, S) of an item; without a source, one position that got nothing."""
     item = items[index]
     if item.raw.size:

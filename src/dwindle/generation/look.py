@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from dwindle.data.example import Example
+from dwindle.folder.traces import Trace
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
-from dwindle.generation.traces import Trace, traced
+from dwindle.generation.tracing import traced
 from dwindle.models.build import is_own, put_rule
 from dwindle.models.codec import Codec
 from dwindle.models.opened import opened

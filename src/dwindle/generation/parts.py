@@ -7,7 +7,6 @@ counts once.
 
 import io
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dwindle.generation.coverage import Array
+from dwindle.folder import whole
+from dwindle.folder.coverage_file import Array
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Parts:
         arrays = {f"{kind}{n}": getattr(i, kind) for n, i in enumerate(items) for kind in ("raw", "effective")}
         file = io.BytesIO()
         np.savez(file, items=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **arrays)
-        write_whole(self.folder / f"{items[0].index:08d}.npz", file.getvalue())
+        whole.write(self.folder / f"{items[0].index:08d}.npz", file.getvalue())
 
     def indices(self) -> set[int]:
         """The items that are done."""
@@ -62,22 +62,6 @@ class Parts:
 
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob("*.npz"))
-
-
-def write_whole(path: Path, content: bytes, by: Path | None = None) -> None:
-    """Write a file that is there whole or not at all, even after the power has failed.
-
-    ``by``: the folder for what a killed process leaves behind; None: that of the file.
-    """
-    part = (by or path.parent) / f".{path.name}.{os.getpid()}"
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _items(path: Path) -> Iterator[Decoded]:

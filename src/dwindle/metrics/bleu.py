@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.score import Array, Metric
 
 _ORDER = 4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Outputs
+from dwindle.folder.outputs import Outputs
 from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.words import words
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.score import Metric, mean, percent
 from dwindle.metrics.words import words
 

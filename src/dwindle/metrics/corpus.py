@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dwindle.data.example import Example
+from dwindle.folder.outputs import Item
 from dwindle.metrics.copied import ORDERS, Copied
-from dwindle.metrics.outputs import Item
 from dwindle.metrics.words import sentences, words
 
 

@@ -4,7 +4,7 @@ With coverage c over n positions and p = c / sum(c), H = - sum p log p in nats (
 divided by log n, which makes sources of different lengths comparable. It is given for raw coverage (the sum
 of attention) and for effective coverage (the sum of diminished weights): a concave map flattens by itself, so
 only raw is comparable with a model without diminishing. H is taken per layer, and layers are averaged. The file is
-described in ``dwindle.generation.coverage``.
+described in ``dwindle.folder.coverage_file``.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from dwindle import __version__
-from dwindle.generation.coverage import read
-from dwindle.metrics.outputs import Outputs
+from dwindle.folder.coverage_file import read
+from dwindle.folder.names import COVERAGE
+from dwindle.folder.outputs import Outputs
 from dwindle.metrics.score import Array, Metric, Progress, mean
 
 
@@ -27,7 +28,7 @@ class Entropy:
     needs: frozenset[str] = frozenset()
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
-        path = Path(self.path) if self.path else (system.folder or Path()) / "coverage.npz"
+        path = Path(self.path) if self.path else (system.folder or Path()) / COVERAGE
         if not path.is_file():
             raise ValueError(f"entropy needs a coverage file, but {path} is not there: name one as entropy:FILE.npz")
         coverage = read(path)
@@ -59,5 +60,5 @@ def metrics(option: str = "") -> list[Metric]:
     """``entropy-raw`` and ``entropy-effective`` in nats, and each over log n; the option is the coverage
     file."""
     names = ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even")
-    details = f"unit:nats|layers:mean|file:{Path(option).name if option else 'coverage.npz'}|version:{__version__}"
+    details = f"unit:nats|layers:mean|file:{Path(option).name if option else COVERAGE}|version:{__version__}"
     return [Metric(name, Entropy(option), (i,), mean, details) for i, name in enumerate(names)]

@@ -8,7 +8,7 @@ F1 are the same both ways; the union LCS of ROUGE-L is not, so both directions a
 from dataclasses import dataclass, replace
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Item, Outputs
+from dwindle.folder.outputs import Item, Outputs
 from dwindle.metrics.rouge import measures, pair_hits, text
 from dwindle.metrics.score import Metric, mean
 from dwindle.metrics.words import sentences

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.score import Array, Metric, mean
 from dwindle.metrics.words import sentences, words
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Outputs
+from dwindle.folder.outputs import Outputs
 from dwindle.metrics.score import Array, Metric, Progress, mean
 
 NAMES = ("mover1", "mover2")

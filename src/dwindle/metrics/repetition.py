@@ -7,7 +7,7 @@ formula (it says "computed with the duplicate n-grams"); this is the usual one. 
 from dataclasses import dataclass
 
 from dwindle import __version__
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.score import ItemReduction, Metric, mean, percent
 from dwindle.metrics.words import words
 

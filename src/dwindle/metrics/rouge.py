@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 
 from dwindle import __version__
+from dwindle.folder.outputs import Item, Outputs
 from dwindle.metrics import lcs
-from dwindle.metrics.outputs import Item, Outputs
 from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.stem import irregular, porter
 from dwindle.metrics.words import rouge_tokens

@@ -6,7 +6,6 @@ resamples) needs only their sums, so no text is read twice. Knows no particular 
 """
 
 import multiprocessing
-import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.metrics.outputs import Item, Outputs
+from dwindle.folder.outputs import Item, Outputs
 
 Array = npt.NDArray[np.float64]
 Formula = Callable[[Array, int], Array]
@@ -158,11 +157,6 @@ def score(system: Outputs, metrics: Sequence[Metric], workers: int = 1) -> list[
     """The scores of one system, without confidence intervals (`significance.intervals` gives those)."""
     statistics = reduce(system, metrics, workers)
     return [statistics.score(metric) for metric in metrics]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_needs(system: Outputs, metric: Metric) -> None:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dwindle.folder.outputs import same_items
 from dwindle.metrics import significance
-from dwindle.metrics.outputs import same_items
 from dwindle.metrics.score import Array, Metric, Statistics
 
 

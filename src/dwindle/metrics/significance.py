@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dwindle.metrics.outputs import same_items
+from dwindle.folder.outputs import same_items
 from dwindle.metrics.score import Array, Metric, Score, Statistics
 
 RESAMPLES, SEED = 1000, 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dwindle import __version__
 from dwindle.data.worlds.count import WORLDS, count
-from dwindle.metrics.outputs import Item
+from dwindle.folder.outputs import Item
 from dwindle.metrics.score import Metric, percent
 
 NAMES = ("omission", "redundancy", "invention", "straying")

@@ -3,7 +3,7 @@
 from dwindle import __version__
 from dwindle.analysis.left_out import THRESHOLD
 from dwindle.analysis.views import from_trace
-from dwindle.generation.traces import Trace
+from dwindle.folder.traces import Trace
 from dwindle.report import page
 from dwindle.report.sections import LIMITS, Section
 

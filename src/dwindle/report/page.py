@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from dwindle.generation.parts import write_whole
+from dwindle.folder import whole
 
 
 def render(template: str, **values: Any) -> str:
@@ -31,7 +31,7 @@ def render(template: str, **values: Any) -> str:
 def write(path: Path, text: str) -> None:
     """Write whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode())
+    whole.write_text(path, text)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 from dwindle.analysis.measure import Measured
 from dwindle.analysis.views import Covered
 from dwindle.data.worlds.scenes_picture import draw
-from dwindle.generation.traces import Trace
+from dwindle.folder.traces import Trace
 from dwindle.report.sections import Section
 
 MOST = 4

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dwindle import __version__
 from dwindle.analysis import arms, published, tables
-from dwindle.analysis.arms import Run
 from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
 from dwindle.analysis.table import Table
 from dwindle.analysis.views import Covered, covered
+from dwindle.folder.run import Run
 from dwindle.report import page, plain, sections
 from dwindle.report.sections import Section
 

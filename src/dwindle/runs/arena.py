@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dwindle.folder import names, processes, whole
 from dwindle.metrics import catalogue, seeds, significance
 from dwindle.metrics.score import Metric, Statistics
-from dwindle.runs import directory, processes, recipe, steps
-from dwindle.runs.directory import Run
+from dwindle.runs import recipe, steps
+from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
 from dwindle.runs.steps import Say
 
@@ -44,8 +45,8 @@ def arena(recipes: Sequence[Recipe], count: int, base: str | None = None, unequa
     arms = dict(zip(_short([r.name for r in recipes]), recipes, strict=True))
     if len(arms) < 2:
         raise ValueError("an arena needs two different recipes or more: name them")
-    names = {r.name: arm for arm, r in arms.items()}
-    base = names.get(base or "", base) or ("plain" if "plain" in arms else next(iter(arms)))
+    short = {r.name: arm for arm, r in arms.items()}
+    base = short.get(base or "", base) or ("plain" if "plain" in arms else next(iter(arms)))
     if base not in arms:
         raise ValueError(f"no arm is called {base!r}: choose the base from {', '.join(arms)}")
     if not unequal:
@@ -56,7 +57,7 @@ def arena(recipes: Sequence[Recipe], count: int, base: str | None = None, unequa
 
 def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str, Any]:
     """Run every arm with every seed in ``out``, or take up what is there; write and return the comparison."""
-    runs = {arm: [] for arm in plan.arms}  # type: dict[str, list[Run]]
+    runs = {arm: [] for arm in plan.arms}  # type: dict[str, list[Job]]
     for seed in plan.seeds:
         for arm, wanted in plan.arms.items():
             runs[arm].append(_one(plan, arm, replace(wanted, seed=seed), out, runs, say))
@@ -64,18 +65,18 @@ def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str,
         return {}
     say(f"{out}: comparing")
     result = _compared(plan, {arm: [steps.statistics(run) for run in row] for arm, row in runs.items()})
-    directory.write_json(out / "arena.json", result)
-    directory.write_text(out / "arena.md", markdown(result))
+    whole.write_json(out / names.ARENA, result)
+    whole.write_text(out / names.ARENA_PAGE, markdown(result))
     return result
 
 
-def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[Run]], say: Say) -> Run:
+def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[Job]], say: Say) -> Job:
     """One arm with one seed: trained, or with the model of an arm that was trained alike; then decoded and scored."""
     folder = out / arm / f"seed-{wanted.seed}"
     shared = wanted.start == plan.arms[plan.base].start
-    start = (out / "start" if shared else out / arm / "start") if wanted.start else None
+    start = (out / names.START if shared else out / arm / names.START) if wanted.start else None
     if wanted.start and not shared:
-        _begin(plan, wanted.start, out / arm / "start", out, say)
+        _begin(plan, wanted.start, out / arm / names.START, out, say)
     with steps.prepared(wanted, folder, start, say) as run:
         for row in runs.values():
             if row and row[-1].recipe.seed == wanted.seed:
@@ -89,7 +90,7 @@ def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[
 def _begin(plan: Arena, own: Recipe, folder: Path, out: Path, say: Say) -> None:
     """Train the start that an arm has for itself, from the checkpoint that the base's start began with if it can."""
     common = plan.arms[plan.base].start
-    before = out / "start" / "start" if common and own.start and own.start == common.start else None
+    before = out / names.START / names.START if common and own.start and own.start == common.start else None
     with steps.prepared(own, folder, before, say) as begun:
         steps.train(begun, say)
 
@@ -135,9 +136,9 @@ def _mean(arm: str, row: list[Statistics], metric: Metric) -> dict[str, Any]:
     }
 
 
-def _short(names: Sequence[str]) -> list[str]:
+def _short(recipes: Sequence[str]) -> list[str]:
     """Names of arms that are names of folders: without the part that all have in common."""
-    parts = [name.split("/") for name in names]
+    parts = [name.split("/") for name in recipes]
     common = 0
     while all(len(p) > common + 1 for p in parts) and len({p[common] for p in parts}) == 1:
         common += 1
@@ -145,7 +146,7 @@ def _short(names: Sequence[str]) -> list[str]:
     twice = next((name for name in short if short.count(name) > 1), None)
     if twice:
         raise ValueError(f"two arms are called {twice!r}: give every recipe its own name")
-    if {"start", ""} & set(short):
+    if {names.START, ""} & set(short):
         raise ValueError("an arm may not be called start: the folder of that name holds the common checkpoint")
     return short
 

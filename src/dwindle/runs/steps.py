@@ -6,7 +6,6 @@ does is the business of its room.
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +17,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dwindle.data.load import load
-from dwindle.generation import traces
-from dwindle.generation.decode import SUMMARY, decode
-from dwindle.metrics import catalogue, layout, outputs, score, significance
+from dwindle.folder import machine, names, outputs, processes, scores, traces, whole
+from dwindle.generation import tracing
+from dwindle.generation.decode import decode, output
+from dwindle.metrics import catalogue, layout, significance
+from dwindle.metrics.score import Statistics, reduce
 from dwindle.models import build as models
-from dwindle.runs import directory, processes, recipe
-from dwindle.runs.directory import Run
+from dwindle.runs import job, launch, recipe
+from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
 from dwindle.training.train import train as fit
 
@@ -32,7 +33,7 @@ ROOT = Path("runs")
 Say = Callable[[str], None]
 
 
-def run(wanted: Recipe, folder: Path | None = None, start: Path | None = None, say: Say = lambda sentence: None) -> Run:
+def run(wanted: Recipe, folder: Path | None = None, start: Path | None = None, say: Say = lambda sentence: None) -> Job:
     """All steps. The recipe's start is trained first: in ``start``, or beside or inside the run's folder."""
     with prepared(wanted, folder, start, say) as made:
         train(made, say)
@@ -42,12 +43,12 @@ def run(wanted: Recipe, folder: Path | None = None, start: Path | None = None, s
 
 
 @contextlib.contextmanager
-def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) -> Iterator[Run]:
+def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) -> Iterator[Job]:
     """The run of a recipe, locked for this command, with its start trained."""
     folder = folder or ROOT / wanted.name
     if wanted.start:
         start = start or _beside(folder, wanted)
-    with _full_disk(folder), directory.opened(folder, wanted, start) as made:
+    with _full_disk(folder), job.opened(folder, wanted, start) as made:
         if wanted.start and not made.done("train"):  # a trained model needs its start no more
             with prepared(wanted.start, start, None, say) as begun:
                 train(begun, say)
@@ -57,10 +58,10 @@ def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) 
 def _beside(folder: Path, wanted: Recipe) -> Path:
     """Where the start of a recipe lives: with the other runs if this one does, else inside its folder."""
     shared = folder == ROOT / wanted.name and wanted.start and wanted.start.name
-    return ROOT / wanted.start.name if shared else folder / "start"  # type: ignore[union-attr]
+    return ROOT / wanted.start.name if shared else folder / names.START  # type: ignore[union-attr]
 
 
-def train(run: Run, say: Say) -> None:
+def train(run: Job, say: Say) -> None:
     """Train the model of the recipe and save it in ``model/``."""
     settings = run.recipe.training
     if settings is None or run.done("train"):
@@ -69,16 +70,16 @@ def train(run: Run, say: Say) -> None:
     with run.stage("train") as counts:
         model, codec = _built(run)
         examples, dev = load(run.recipe.data, "train"), load(run.recipe.data, "dev")
-        fit(model, codec, examples, dev, settings, run.folder, run.recipe.seed)
+        fit(model, codec, examples, dev, settings, run.path, run.recipe.seed)
         if processes.first():
             models.save(model, codec, run.model)
         # A source that is too long is cut each time it is read, epoch after epoch.
         counts |= {"examples": len(examples), "cuts": codec.truncated, "parameters": model.num_parameters()}
     if processes.first():
-        shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+        shutil.rmtree(run.path / names.CHECKPOINTS, ignore_errors=True)
 
 
-def generate(run: Run, say: Say) -> None:
+def generate(run: Job, say: Say) -> None:
     """Write the outputs of the test split, and what they covered."""
     if run.done("generate"):
         return
@@ -91,34 +92,36 @@ def generate(run: Run, say: Say) -> None:
             _lead(run, examples)
         else:
             model, codec = models.load(run.model) if run.recipe.training else _built(run)
-            model.to(processes.device())
+            model.to(launch.device())
             with _bar(len(examples) // processes.count()) as advance:
-                decode(model, codec, examples, run.recipe.decoding, run.folder, advance, layers=run.recipe.model.layers)
-            processes.wait()
+                decode(model, codec, examples, run.recipe.decoding, run.path, advance, layers=run.recipe.model.layers)
+            launch.wait()
             if processes.first():
-                traces.write(run.folder / traces.FILE, traces.traces(model, codec, examples, run.recipe.decoding))
-            counts |= json.loads((run.folder / SUMMARY).read_text(encoding="utf-8"))
+                found = tracing.traces(model, codec, examples, run.recipe.decoding)
+                traces.write(run.path / names.TRACES, found)
+            counts |= whole.read_json(run.path / names.DECODING, "delete it and decode again")
 
 
-def score_outputs(run: Run, say: Say) -> None:
+def score_outputs(run: Job, say: Say) -> None:
     """Measure the outputs by the recipe's metrics."""
     if run.done("score"):
         return
-    if not run.outputs.is_file():
+    if not run.file(names.OUTPUTS):
         raise ValueError(f"{run} has no outputs yet: type dwindle generate {run}")
     say(f"{run}: scoring")
     if processes.first():
         found = statistics(run)
-        run.keep_scores(len(found.system), significance.intervals(found, catalogue.find(run.recipe.metrics)))
-    processes.wait()
+        measured = significance.intervals(found, catalogue.find(run.recipe.metrics))
+        scores.write(run.path / names.SCORES, len(found.system), (score.record for score in measured))
+    launch.wait()
 
 
-def statistics(run: Run) -> score.Statistics:
+def statistics(run: Job) -> Statistics:
     """The rows of a run's outputs for the recipe's metrics."""
-    return score.reduce(outputs.read(run.outputs), catalogue.find(run.recipe.metrics), score.cores())
+    return reduce(run.outputs, catalogue.find(run.recipe.metrics), machine.cores())
 
 
-def borrow(run: Run, other: Run) -> None:
+def borrow(run: Job, other: Job) -> None:
     """Take the trained model of ``other``, if its training was the same: what differs is the decoding alone."""
     if run.done("train") or not run.recipe.training or not other.done("train"):
         return
@@ -126,11 +129,11 @@ def borrow(run: Run, other: Run) -> None:
         return
     with run.stage("train") as counts:
         if processes.first():
-            part = run.folder / ".model.part"
+            part = run.path / ".model.part"
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(other.model, part, copy_function=_link)
             part.replace(run.model)
-        counts |= {"same_as": os.path.relpath(other.folder, run.folder)}
+        counts |= {"same_as": os.path.relpath(other.path, run.path)}
 
 
 def _link(source: str, target: str) -> None:
@@ -141,27 +144,25 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _built(run: Run) -> tuple[Any, Any]:
+def _built(run: Job) -> tuple[Any, Any]:
     """The model before training, or as it is used: its rule is that of this run."""
     examples = load(run.recipe.data, "train")
     settings = replace(run.recipe.model, start=_weights(run))
     return models.build(settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed)
 
 
-def _weights(run: Run) -> str | None:
+def _weights(run: Job) -> str | None:
     """Where the run's weights come from: the model of its start, or of the start of a start that trained nothing."""
     if run.start is None:
         return run.recipe.model.start
-    begun = directory.find(run.start)
+    begun = job.find(run.start)
     return str(begun.model) if begun.recipe.training else _weights(begun)
 
 
-def _lead(run: Run, examples: Iterable[Any]) -> None:
-    items = [outputs.Item(e.id, "", e.references, e.source, 0, {"gold": e.gold} if e.gold else {}) for e in examples]
+def _lead(run: Job, examples: Iterable[Any]) -> None:
     if processes.first():
-        part = run.folder / ".outputs.part"
-        outputs.write(layout.lead3(outputs.outputs(str(run.outputs), items)), part)
-        part.replace(run.outputs)
+        read = outputs.outputs(run.recipe.data.corpus, (output(example, "") for example in examples))
+        outputs.write(run.path / names.OUTPUTS, layout.lead3(read).items)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dwindle.metrics.outputs import Item, Outputs, same_items
+from dwindle.folder.outputs import Item, Outputs, same_items
 
 Side = Literal["a", "b"]
 FEWEST_WORDS = 5  # of a summary that an attention check shows: shuffling fewer may leave a readable text

@@ -8,7 +8,6 @@ Another objective is a subclass: override ``loss``, and ``count`` if it is not a
 """
 
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from transformers import (
 from transformers.integrations import TensorBoardCallback
 
 from dwindle.data.example import Example
+from dwindle.folder import processes
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.build import is_own
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
@@ -221,18 +221,18 @@ class _StopAtNan(TrainerCallback):
 
 def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
     """The library's arguments for ``settings``, and ``more`` of them."""
-    processes = int(os.environ.get("WORLD_SIZE", 1))
-    if settings.batch_size % processes:
+    shared = processes.count()
+    if settings.batch_size % shared:
         raise ValueError(
-            f"{processes} processes cannot share a batch of {settings.batch_size}: make it a multiple of {processes}"
+            f"{shared} processes cannot share a batch of {settings.batch_size}: make it a multiple of {shared}"
         )
     length = {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
     found = Seq2SeqTrainingArguments(
         output_dir=str(home),
         **length,
         **more,
-        per_device_train_batch_size=settings.batch_size // processes,
-        per_device_eval_batch_size=settings.batch_size // processes,
+        per_device_train_batch_size=settings.batch_size // shared,
+        per_device_eval_batch_size=settings.batch_size // shared,
         gradient_accumulation_steps=settings.accumulate,
         max_grad_norm=settings.clip,
         bf16=settings.bf16,

@@ -167,7 +167,8 @@ def made_words() -> list[str]:
 
 def check(path: Path) -> None:
     """Print the script's averages beside dwindle's, and how many items differ."""
-    from dwindle.metrics import outputs, rouge
+    from dwindle.folder import outputs
+    from dwindle.metrics import rouge
     from dwindle.metrics.score import reduce
 
     system = outputs.read(path)

@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from dwindle.folder import whole
+
 _KNOWN = {"id", "source", "reference", "references", "hypothesis"}
 
 
@@ -84,19 +86,22 @@ def read_lines(hypotheses: Path, references: Sequence[Path] = (), sources: Path 
     return outputs(str(hypotheses), items, hypotheses.parent)
 
 
-def write(system: Outputs, path: str | Path) -> None:
-    """Write an ``outputs.jsonl``, with every extra key that was read."""
-    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
-        for item in system.items:
-            record: dict[str, Any] = {"id": item.id}
-            if item.source is not None:
-                record["source"] = item.source
-            if len(item.references) == 1:
-                record["reference"] = item.references[0]
-            elif item.references:
-                record["references"] = list(item.references)
-            record["hypothesis"] = item.hypothesis
-            file.write(json.dumps(record | item.extra, ensure_ascii=False, allow_nan=False) + "\n")
+def write(path: Path, items: Iterable[Item], by: Path | None = None) -> None:
+    """Write an ``outputs.jsonl``, with every extra key, in the order of ``items``. ``by``: as in `whole.write`."""
+    whole.write_text(path, "".join(map(_written, items)), by)
+
+
+def _written(item: Item) -> str:
+    """One line."""
+    record: dict[str, Any] = {"id": item.id}
+    if item.source is not None:
+        record["source"] = item.source
+    if len(item.references) == 1:
+        record["reference"] = item.references[0]
+    elif item.references:
+        record["references"] = list(item.references)
+    record["hypothesis"] = item.hypothesis
+    return json.dumps(record | item.extra, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def same_items(base: Outputs, other: Outputs) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dwindle.data.example import Example
-from dwindle.generation import traces
+from dwindle.generation import tracing
 from dwindle.generation.generate import generate
 from dwindle.generation.look import look
 from dwindle.generation.settings import DecodingSettings
@@ -32,7 +32,7 @@ def both(request):
 def test_a_trace_is_what_the_model_attended_to(both):
     model, codec = both
     example = Example("x", TEXT, ("a",))
-    one = traces.trace(model, codec, example, SETTINGS)
+    one = tracing.trace(model, codec, example, SETTINGS)
     batch = codec.collate([codec.encode(TEXT)])
     sequences = generate(model, batch, SETTINGS)
     record = attended(model, batch, sequences)
@@ -52,7 +52,7 @@ def test_a_trace_is_what_the_model_attended_to(both):
 def test_the_first_few_that_can_be_read(both):
     model, codec = both
     examples = [Example("empty", " ", ()), *(Example(str(k), TEXT, ()) for k in range(5))]
-    assert [one.id for one in traces.traces(model, codec, examples, SETTINGS, 3)] == ["0", "1", "2"]
+    assert [one.id for one in tracing.traces(model, codec, examples, SETTINGS, 3)] == ["0", "1", "2"]
 
 
 def test_look_at_a_run_a_saved_model_and_any_model(tmp_path, both):

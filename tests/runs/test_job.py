@@ -1,12 +1,11 @@
 """The folder of a run: what it tells, whom it lets in, and that nothing is half-written."""
 
-import json
 import subprocess
 import sys
 
 import pytest
 
-from dwindle.runs import directory, recipe
+from dwindle.runs import job, recipe
 
 
 @pytest.fixture
@@ -15,21 +14,21 @@ def wanted(small):
 
 
 def test_a_new_folder_has_the_recipe_with_every_setting(tmp_path, wanted):
-    with directory.opened(tmp_path / "a" / "b", wanted, None) as run:
-        assert recipe.read(run.folder / "recipe.yaml") == wanted
+    with job.opened(tmp_path / "a" / "b", wanted, None) as run:
+        assert recipe.read(run.path / "recipe.yaml") == wanted
     record = run.record
     assert (record["recipe"], record["seed"], record["stages"]) == ("newsroom/base", 1, {})
-    assert directory.find(run.folder).recipe == wanted
+    assert job.find(run.path).recipe == wanted
 
 
 def test_a_stage_is_done_only_when_it_has_come_to_its_end(tmp_path, wanted):
-    with directory.opened(tmp_path, wanted, None) as run:
+    with job.opened(tmp_path, wanted, None) as run:
         with pytest.raises(KeyboardInterrupt), run.stage("train"):
             raise KeyboardInterrupt
         assert not run.done("train")
         with run.stage("train") as counts:
             counts |= {"truncated": 3}
-    stage = directory.find(tmp_path).record["stages"]["train"]
+    stage = job.find(tmp_path).record["stages"]["train"]
     assert stage["truncated"] == 3
     assert stage["seconds"] >= 0
     assert stage["began"] <= stage["ended"]
@@ -37,47 +36,29 @@ def test_a_stage_is_done_only_when_it_has_come_to_its_end(tmp_path, wanted):
     assert {"system", "cores"} <= set(stage["with"]["machine"])
 
 
-def test_the_git_state_is_that_of_the_code(tmp_path):
-    def git(*arguments):
-        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments], check=True)
-
-    file = tmp_path / "code.py"
-    file.write_text("1\n")
-    assert directory._git(file) is None
-    git("init", "-q")
-    assert directory._git(file) is None  # not tracked
-    git("add", ".")
-    git("commit", "-qm", "one")
-    clean = directory._git(file)
-    assert len(clean["commit"]) == 40
-    assert not clean["dirty"]
-    file.write_text("2\n")
-    assert directory._git(file) == {"commit": clean["commit"], "dirty": True}
-
-
 def test_another_recipe_is_refused_by_the_keys_that_differ(tmp_path, wanted, small):
-    with directory.opened(tmp_path, wanted, None):
+    with job.opened(tmp_path, wanted, None):
         pass
     other = small("newsroom/base", "training.steps=3", "model.rule=dim:log")
     with (
         pytest.raises(
             ValueError, match=r"another recipe.*model.rule is 'plain' there and 'dim:log' here.*training.steps"
         ),
-        directory.opened(tmp_path, other, None),
+        job.opened(tmp_path, other, None),
     ):
         pass
 
 
 def test_labels_do_not_make_another_recipe(tmp_path, wanted, small):
-    with directory.opened(tmp_path, wanted, None):
+    with job.opened(tmp_path, wanted, None):
         pass
-    with directory.opened(tmp_path, small("newsroom/base", "about=other", "published={rouge1: 3}"), None):
+    with job.opened(tmp_path, small("newsroom/base", "about=other", "published={rouge1: 3}"), None):
         pass
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path, wanted):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ValueError, match="holds files but no run"), directory.opened(tmp_path, wanted, None):
+    with pytest.raises(ValueError, match="holds files but no run"), job.opened(tmp_path, wanted, None):
         pass
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != ".lock") == ["thesis.txt"]
 
@@ -91,34 +72,21 @@ def test_two_commands_do_not_work_in_one_folder(tmp_path, wanted):
     other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "held\n"
     try:
-        with pytest.raises(ValueError, match="another process is working in"), directory.opened(tmp_path, wanted, None):
+        with pytest.raises(ValueError, match="another process is working in"), job.opened(tmp_path, wanted, None):
             pass
     finally:
         other.communicate("")
-    with directory.opened(tmp_path, wanted, None):
+    with job.opened(tmp_path, wanted, None):
         pass  # a process that is gone holds nothing
 
 
 def test_no_run_is_said_so(tmp_path):
     with pytest.raises(ValueError, match="holds no run: make one with 'dwindle run RECIPE"):
-        directory.find(tmp_path)
+        job.find(tmp_path)
 
 
 def test_a_broken_record_is_said_so(tmp_path, wanted):
-    with directory.opened(tmp_path, wanted, None) as run:
+    with job.opened(tmp_path, wanted, None) as run:
         (tmp_path / "run.json").write_text("{")
         with pytest.raises(ValueError, match="is not JSON"):
             run.done("train")
-
-
-def test_scores_are_kept_as_the_command_prints_them(tmp_path, wanted):
-    from dwindle.metrics.score import Score
-
-    with directory.opened(tmp_path, wanted, None) as run:
-        run.keep_scores(2, [Score("bleu", 1.5, "bleu|x", 1.0, 2.0)])
-    kept = json.loads(run.scores.read_text())
-    assert kept == {
-        "items": 2,
-        "scores": [{"metric": "bleu", "value": 1.5, "low": 1.0, "high": 2.0, "signature": "bleu|x"}],
-    }
-    assert run.done("score")

@@ -10,13 +10,16 @@ It holds four arrays, and a fifth where the source is a text:
                        is not of the text
 """
 
+import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dwindle.folder import whole
 
 Array = npt.NDArray[np.floating]
 
@@ -24,18 +27,24 @@ _KEYS = {"ids", "offsets", "raw", "effective"}
 
 
 def write(
-    path: str | Path | IO[bytes],
+    path: Path,
     coverage: Mapping[str, tuple[Array, Array]],
     places: Mapping[str, Sequence[int]] | None = None,
+    by: Path | None = None,
 ) -> None:
-    """Write a coverage file from id -> (raw (L, S), effective (L, S)), and id -> places (S,) if they are known."""
+    """Write a coverage file from id -> (raw (L, S), effective (L, S)), and id -> places (S,) if they are known.
+
+    ``by``: as in `whole.write`.
+    """
     pairs = list(coverage.values())
     known: dict[str, Any] = {}
     if places is not None:
         known["places"] = np.concatenate([places[id] for id in coverage]).astype(np.int32)
     offsets = np.cumsum([0, *(raw.shape[1] for raw, _ in pairs)])
     raw, effective = (np.concatenate([pair[k] for pair in pairs], axis=1) for k in (0, 1))
-    np.savez_compressed(path, ids=np.array(list(coverage)), offsets=offsets, raw=raw, effective=effective, **known)
+    file = io.BytesIO()
+    np.savez_compressed(file, ids=np.array(list(coverage)), offsets=offsets, raw=raw, effective=effective, **known)
+    whole.write(path, file.getvalue(), by)
 
 
 def read(path: str | Path) -> dict[str, npt.NDArray[np.float64]]:

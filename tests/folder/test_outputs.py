@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dwindle.metrics import outputs
-from dwindle.metrics.outputs import Item
+from dwindle.folder import outputs
+from dwindle.folder.outputs import Item
 
 
 def write(tmp_path, *lines, name="outputs.jsonl"):
@@ -26,7 +26,7 @@ def test_reads_and_writes_every_key(tmp_path):
     assert [item.id for item in system.items] == ["9", "a"]
     assert system.items[0].references == ("x", "y")
     assert system.items[1].extra == {"beam": [1, {"x": None}]}
-    outputs.write(system, tmp_path / "again.jsonl")
+    outputs.write(tmp_path / "again.jsonl", system.items)
     again = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text("utf-8").splitlines()]
     original = [json.loads(line) | {"id": str(json.loads(line)["id"])} for line in lines]
     assert sorted(again, key=lambda r: r["id"]) == sorted(original, key=lambda r: r["id"])

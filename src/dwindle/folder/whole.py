@@ -1,0 +1,41 @@
+"""Files that are whole: written whole or not at all, and read whole or refused in one sentence."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write(path: Path, content: bytes, by: Path | None = None) -> None:
+    """Write a file that is there whole or not at all, even after the power has failed.
+
+    ``by``: the folder for what a killed process leaves behind; None: that of the file.
+    """
+    part = (by or path.parent) / f".{path.name}.{os.getpid()}"
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, by: Path | None = None) -> None:
+    write(path, text.encode(), by)
+
+
+def write_json(path: Path, value: Any, by: Path | None = None) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", by)
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The JSON object that a file holds. ``remedy``: what to do if it holds none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}): {remedy}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds no JSON object: {remedy}")
+    return content

@@ -1,0 +1,61 @@
+"""Traces, made with the model: what every step of an output attended to. ``folder/traces.py`` keeps them."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dwindle.data.example import Example
+from dwindle.folder.traces import Trace
+from dwindle.generation.generate import counted, prepared, search
+from dwindle.generation.settings import DecodingSettings
+from dwindle.models.codec import Batch, Codec
+from dwindle.models.places import places
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+FEW = 8
+"""How many items of a run are traced: a look at how it reads, at some hundred kB."""
+
+
+def trace(model: "PreTrainedModel", codec: Codec, example: Example, settings: DecodingSettings) -> Trace:
+    """Decode one example and look at every step."""
+    batch = codec.collate([codec.encode(example.input)])
+    with prepared(model, settings):
+        return traced(model, codec, example, batch, search(model, batch, settings))
+
+
+def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batch, sequences: "Tensor") -> Trace:
+    """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for ``batch``."""
+    from dwindle.models.attended import attended
+
+    with counted(model):  # a plain model on the layers where a rule would be
+        record = attended(model, batch, sequences)
+    attention, weights = (rows[:, 0].mean(0).numpy() for rows in (record.attention, record.weights))
+    steps = int((attention.sum(1) > 0).sum())  # rows after the end are zero
+    tokens = codec.source_tokens(example.input)
+    if len(tokens) != attention.shape[1]:  # an encoder that changes how many positions there are
+        tokens = [f"position {s + 1}" for s in range(attention.shape[1])]
+    output = _written(codec, batch, sequences[:, : 1 + steps].cpu())
+    at = places(tokens, example.source) if example.image is None else [-1] * len(tokens)
+    return Trace(example.id, example.source, tokens, at, output, attention[:steps], weights[:steps])
+
+
+def _written(codec: Codec, batch: Batch, sequence: "Tensor") -> list[str]:
+    """What each token adds to the text. Decoded prefix by prefix: any codec can do that, whatever its tokens are."""
+    # A character of several bytes is no character before its last byte.
+    texts = [codec.decode(sequence[:, : t + 1], batch)[0].rstrip("\ufffd") for t in range(sequence.shape[1])]
+    added = []
+    for before, after in pairwise(texts):
+        same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+        added.append(after[same:])
+    return added
+
+
+def traces(
+    model: "PreTrainedModel", codec: Codec, examples: Sequence[Example], settings: DecodingSettings, count: int = FEW
+) -> list[Trace]:
+    """The first few examples that have something to read."""
+    readable = (example for example in examples if example.image is not None or example.source.strip())
+    return [trace(model, codec, example, settings) for example, _ in zip(readable, range(count), strict=False)]

@@ -1,0 +1,107 @@
+"""A job: a recipe that is carried out in the folder of a run. Knows whom it lets in and what is done; no model.
+
+Files appear whole or not at all, so a step that was cut off is simply not done, and is taken up again.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from dwindle.folder import machine, names, processes, whole
+from dwindle.folder.run import Run
+from dwindle.runs import launch, recipe
+from dwindle.runs.recipe import Recipe
+
+_SHOWN = 4  # differing keys in a refusal
+
+
+class Job(Run):
+    """One run's folder and the recipe that is carried out in it."""
+
+    def __init__(self, folder: Path, recipe: Recipe, start: Path | None = None) -> None:
+        super().__init__(folder)
+        self.recipe = recipe
+        self.start = start
+        """The folder of the run whose model this one continues, if its recipe has a start."""
+
+    def done(self, stage: str) -> bool:
+        """Whether a step is done. Scores are when they are there."""
+        return self.file(names.SCORES) is not None if stage == "score" else stage in self.record["stages"]
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[dict[str, Any]]:
+        """Time a step and write down that it is done. What the caller puts into the dictionary is kept with it."""
+        began, clock = _now(), time.monotonic()
+        counts: dict[str, Any] = {}
+        yield counts
+        launch.wait()
+        if processes.first():
+            record = self.record
+            took = {"began": began, "ended": _now(), "seconds": round(time.monotonic() - clock, 2)}
+            told = {"processes": processes.count()} | counts | {"with": machine.surroundings()}
+            record["stages"][name] = took | told
+            whole.write_json(self.path / names.RECORD, record)
+        launch.wait()
+
+
+@contextlib.contextmanager
+def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
+    """The job of a recipe in a folder that is new, or has this recipe; nobody else may work in it meanwhile."""
+    with _locked(folder):
+        if processes.first():
+            if (folder / names.RECIPE).exists():
+                _same(folder, wanted)
+            elif any(p.name not in (names.LOCK, names.START) for p in folder.iterdir()):
+                raise ValueError(f"{folder} holds files but no run: choose an empty folder, or a new one")
+            else:
+                whole.write_text(folder / names.RECIPE, recipe.text(wanted))
+            if not (folder / names.RECORD).exists():
+                where = None if start is None else os.path.relpath(start, folder)
+                record = {"recipe": wanted.name, "seed": wanted.seed, "start": where, "stages": {}}
+                whole.write_json(folder / names.RECORD, record)
+        launch.wait()
+        yield Job(folder, wanted, start)
+
+
+def find(folder: Path) -> Job:
+    """The job whose run a folder holds."""
+    if not (folder / names.RECIPE).is_file() or not (folder / names.RECORD).is_file():
+        raise ValueError(f"{folder} holds no run: make one with 'dwindle run RECIPE --out {folder}'")
+    job = Job(folder, recipe.read(folder / names.RECIPE))
+    where = job.record["start"]
+    job.start = None if where is None else Path(os.path.normpath(folder / where))
+    return job
+
+
+def _same(folder: Path, wanted: Recipe) -> None:
+    differing = recipe.differences(recipe.read(folder / names.RECIPE), wanted)
+    if differing:
+        shown = [f"{key} is {was!r} there and {now!r} here" for key, (was, now) in differing.items()]
+        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        raise ValueError(
+            f"{folder} is the run of another recipe ({'; '.join(shown[:_SHOWN])}{more}): choose another --out"
+        )
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one command at a time works in a folder. Processes that were launched together are one command."""
+    if not processes.first():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(folder / names.LOCK, timeout=0):
+            yield
+    except filelock.Timeout:
+        raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,76 @@
+"""One run as its files tell it: what is there, what is not, and what is damaged."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dwindle.folder
+from dwindle.folder import names, outputs, scores, whole
+from dwindle.folder.outputs import Item
+from dwindle.folder.run import Run
+
+SCORE = {"metric": "bleu", "value": 1.5, "low": 1.0, "high": 2.0, "signature": "bleu|x"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    outputs.write(tmp_path / names.OUTPUTS, [Item("b", "x", ("y",), "z"), Item("a", "x", ("y",), "z")])
+    scores.write(tmp_path / names.SCORES, 2, [SCORE])
+    whole.write_json(tmp_path / names.RECORD, {"stages": {}})
+    whole.write_text(tmp_path / names.RECIPE, "seed: 3\n")
+    return Run(tmp_path)
+
+
+def test_a_folder_tells_all_that_it_holds(run):
+    assert [item.id for item in run.checked().outputs.items] == ["a", "b"]
+    assert run.scores == scores.Scores(2, (SCORE,))
+    assert (run.settings, run.record) == ({"seed": 3}, {"stages": {}})
+    assert run.file(names.COVERAGE) is None
+    assert run.file(names.SCORES) == run.path / "scores.json"
+
+
+def test_of_a_plain_file_nothing_else_is_known(run):
+    plain = Run(run.path / names.OUTPUTS).checked()
+    assert len(plain.outputs) == 2
+    assert (plain.settings, plain.record, plain.scores.records) == ({}, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        (names.RECORD, "{", "run.json is not JSON"),
+        (names.RECORD, "[]", "run.json holds no JSON object"),
+        (names.RECORD, "{}", "run.json has no stages"),
+        (names.RECORD, '{"stages": ["train"]}', "run.json has no stages"),
+        (names.SCORES, '{"items": 2, "sco', "scores.json is not JSON"),
+        (names.SCORES, "{}", "scores.json holds no scores"),
+        (names.SCORES, '{"items": 2, "scores": [{"metric": "bleu"}]}', "scores.json holds no scores"),
+        (names.SCORES, "[" * 100_000, "scores.json is not JSON"),
+        (names.RECIPE, "a: [1", "recipe.yaml is not YAML"),
+        (names.RECIPE, "- 1", "recipe.yaml is no recipe"),
+        (names.OUTPUTS, '{"id": ', r"outputs.jsonl, line 1 is not JSON"),
+    ],
+)
+def test_what_is_damaged_is_one_sentence(run, name, content, sentence):
+    (run.path / name).write_text(content)
+    with pytest.raises(ValueError, match=sentence) as said:
+        run.checked()
+    assert ": " in str(said.value)
+    assert "\n" not in str(said.value)
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path):
+    (tmp_path / "x").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        whole.write(tmp_path / "x", b"y")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_the_room_needs_no_torch():
+    heavy = {"torch", "transformers", "accelerate"}
+    for file in Path(dwindle.folder.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            found = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not {name.split(".")[0] for name in found} & heavy, file.name
