@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from dwindle.data.example import Example
-from dwindle.models.build import ModelSettings, build
+from dwindle.models.build import build
+from dwindle.models.settings import ModelSettings
 from dwindle.training.self_critical import SelfCritical
 from dwindle.training.settings import TrainingSettings
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dwindle.models import build
-from dwindle.models.build import ModelSettings
+from dwindle.models.settings import ModelSettings
 from tests import folders
 
 TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."

@@ -50,7 +50,7 @@ def test_a_recipe_is_copied_and_the_copy_is_one(run, tmp_path):
     code, out, _ = run("recipes", "check", str(file))
     assert code == 0
     assert "is a recipe: Dim" in out
-    assert recipe.differences(recipe.read(file), recipe.read("newsroom/dim")) == {}
+    assert recipe.changes(recipe.read(file), recipe.read("newsroom/dim")) == []
     code, _, err = run("recipes", "copy", "newsroom/dim", str(file))
     assert code == 2
     assert "is there already" in err

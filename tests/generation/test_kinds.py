@@ -9,7 +9,8 @@ from dwindle.data.example import Example
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
-from dwindle.models.build import ModelSettings, build, load, save
+from dwindle.models.build import build, load, save
+from dwindle.models.settings import ModelSettings
 from tests.generation import slow
 
 PAIRS = [("the cat sat on the mat\nit was red", "a cat sat"), ("dogs run far away from cats", "dogs run")] * 4

@@ -11,7 +11,7 @@ from dwindle.generation.look import look
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models import build
 from dwindle.models.attended import attended
-from dwindle.models.build import ModelSettings
+from dwindle.models.settings import ModelSettings
 
 TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."
 SETTINGS = DecodingSettings(beams=2, max_length=9)

@@ -6,7 +6,8 @@ import torch
 import transformers as hf
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from dwindle.models.build import ModelSettings, build
+from dwindle.models.build import build
+from dwindle.models.settings import ModelSettings
 
 PAIRS = [
     (f"the cat number {i} sat on the mat .\nit was {i % 12} o'clock then .", f"cat {i} sat .\nat {i % 12} .")

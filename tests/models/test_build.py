@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from dwindle.models import build as building
-from dwindle.models.build import ModelSettings, build, load, put_rule, save
+from dwindle.models.build import build, load, put_rule, save
+from dwindle.models.settings import ModelSettings
 from tests.models.library_kit import PAIRS, bart, bert, built, marian, spread
 
 KINDS = ("transformer", "bart", "bertsum", "pointer-generator")

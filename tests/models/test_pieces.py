@@ -6,8 +6,9 @@ import random
 import pytest
 from transformers import AutoTokenizer
 
-from dwindle.models.build import ModelSettings, build
+from dwindle.models.build import build
 from dwindle.models.pieces import pieces
+from dwindle.models.settings import ModelSettings
 from dwindle.models.subword import SENTENCE, SubwordCodec
 
 

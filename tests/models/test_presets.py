@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dwindle.models import presets
-from dwindle.models.build import ModelSettings
+from dwindle.models.settings import ModelSettings
 
 
 class Vocabulary(SimpleNamespace):

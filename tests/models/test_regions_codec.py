@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from dwindle.models.build import ModelSettings, build
+from dwindle.models.build import build
+from dwindle.models.settings import ModelSettings
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import END, PAD, START, UNK, Vocabulary
 

@@ -84,12 +84,18 @@ def test_seeds_change_the_arms_and_not_the_start(fought):
         (["plain", "dim"], ["data.size.train=9"], r"data.size.train \(24, 9\)"),
         (["plain", "dim"], ["decoding.beams=2"], r"decoding.beams \(4, 2\)"),
         (["plain", "dim"], ["start.seed=5"], r"start.seed \(1, 5\)"),
+        (["plain", "dim"], ["decoding.block_ngrams=3"], "differ in attention and in search: model.rule"),
     ],
 )
 def test_arms_that_cannot_be_compared_are_refused(small, arms, changes, complaint):
     recipes = [small(f"newsroom/{arm}", *(changes if arm == arms[-1] else [])) for arm in arms]
     with pytest.raises(ValueError, match=complaint):
         arena(recipes, 1)
+
+
+def test_a_rival_in_the_search_alone_can_be_compared(small):
+    rival = small("newsroom/plain", "name=newsroom/blocked", "decoding.block_ngrams=3", "seed=7")
+    assert arena([small("newsroom/plain"), rival], 1).others == ["blocked"]
 
 
 def test_unequal_arms_may_be_asked_for_but_not_measured_differently(small):

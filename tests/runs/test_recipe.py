@@ -2,7 +2,7 @@
 
 import pytest
 
-from dwindle.runs import recipe
+from dwindle.runs import recipe, schema, shelf
 
 
 def test_unknown_keys_are_named_with_the_nearest_one():
@@ -30,14 +30,46 @@ def test_values_that_make_no_sense_are_refused(changes, complaint):
         recipe.read("newsroom/base", changes)
 
 
-def test_differences_are_named_by_dotted_keys_and_labels_do_not_count():
+def test_changes_are_named_by_dotted_keys_and_labels_do_not_count():
     one = recipe.read("newsroom/plain")
     two = recipe.read("newsroom/plain", ["about=x", "model.rule=dim:log", "start.seed=2", "published={bleu: 1}"])
-    assert recipe.differences(one, two) == {"model.rule": ("plain", "dim:log"), "start.seed": (1, 2)}
-    assert recipe.differences(one, one) == {}
+    changed = recipe.changes(one, two)
+    assert [(c.key, c.before, c.after) for c in changed] == [("model.rule", "plain", "dim:log"), ("start.seed", 1, 2)]
+    assert str(changed[0]) == "model.rule: plain → dim:log"
+    assert recipe.changes(schema.plain(one), schema.plain(two)) == changed  # as run folders have them
+    assert recipe.changes(one, one) == []
 
 
 def test_a_recipe_without_training_differs_in_it():
     one = recipe.read("newsroom/plain")
     two = recipe.read("newsroom/plain", ["training=null"])
-    assert recipe.differences(one, two)["training.steps"] == (one.training.steps, None)
+    changed = {change.key: (change.before, change.after) for change in recipe.changes(one, two)}
+    assert changed["training.steps"] == (one.training.steps, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "purpose"),
+    [
+        ("model.rule", "attention"),
+        ("model.copy", "attention"),
+        ("start.model.rule", "attention"),
+        ("start.start.training.coverage_loss", "attention"),
+        ("decoding.temporal", "attention"),
+        ("decoding.block_ngrams", "search"),
+        ("decoding.beams", "setting"),
+        ("data.size.train", "setting"),
+        ("data.seed", "setting"),
+        ("seed", "asked"),
+        ("start.seed", "setting"),  # other weights to begin with
+        ("metrics", "asked"),
+        ("start.metrics", "asked"),
+        ("published.rouge1", "label"),
+        ("start.about", "label"),
+    ],
+)
+def test_what_a_setting_is_for(key, purpose):
+    assert recipe.purpose_of(key) == purpose
+
+
+def test_labels_are_those_that_a_base_does_not_hand_on():
+    assert {key for key, purpose in recipe._purposes().items() if purpose == "label"} == set(shelf.LABELS)

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from dwindle.data.example import Example
-from dwindle.models.build import ModelSettings, build
+from dwindle.models.build import build
+from dwindle.models.settings import ModelSettings
 from dwindle.training.settings import TrainingSettings
 from dwindle.training.train import train
 

@@ -12,7 +12,8 @@ import torch
 from dwindle.data.example import Example
 from dwindle.generation.processors import SoftTrigrams
 from dwindle.metrics.cider import CiderScorer
-from dwindle.models.build import ModelSettings, build
+from dwindle.models.build import build
+from dwindle.models.settings import ModelSettings
 from dwindle.models.vocabulary import END, START
 from dwindle.training.self_critical import labels
 from dwindle.training.settings import TrainingSettings

@@ -1,7 +1,9 @@
 """``DecodingSettings``: how outputs are searched for. docs/DECODING.md has every formula and its origin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from dwindle.folder.purpose import ATTENTION, SEARCH
 
 LengthNorm = Literal["none", "average", "alpha", "gnmt"]
 CoveragePenalty = Literal["none", "gnmt", "gehrmann"]
@@ -25,19 +27,19 @@ class DecodingSettings:
     """The exponent of ``alpha`` and ``gnmt``; 0 divides by one."""
     early_stopping: bool = True
     """Stop at the first ``beams`` finished hypotheses; else when no running one can beat the best finished one."""
-    block_ngrams: int = 0
+    block_ngrams: int = field(default=0, metadata=SEARCH)
     """No token n-gram of this size twice in an output; 0: off."""
-    soft_trigrams: float = 0.0
+    soft_trigrams: float = field(default=0.0, metadata=SEARCH)
     """A token loses this times ln 2 for each time its trigram was written before (Melas-Kyriazi: 2); 0: off."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: float = field(default=1.0, metadata=SEARCH)
     """Log-probabilities of tokens that were written before are multiplied by it (Keskar); 1: off."""
-    coverage_penalty: CoveragePenalty = "none"
+    coverage_penalty: CoveragePenalty = field(default="none", metadata=SEARCH)
     """Added to the score: for source positions attended too little (Wu) or too much (Gehrmann)."""
-    beta: float = 0.0
+    beta: float = field(default=0.0, metadata=SEARCH)
     """The weight of the coverage penalty."""
-    stepwise: bool = False
+    stepwise: bool = field(default=False, metadata=SEARCH)
     """Rank partial hypotheses by the score with the penalty too, at every step."""
-    temporal: bool = False
+    temporal: bool = field(default=False, metadata=ATTENTION)
     """Temporal attention (Paulus) in place of plain attention, while decoding."""
     batch_size: int = 16
     """Sources decoded together. It changes no output."""

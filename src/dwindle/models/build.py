@@ -8,9 +8,8 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
@@ -24,14 +23,14 @@ from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
 from dwindle.models.pieces import pieces
-from dwindle.models.pointer_generator.config import Copy, PointerGeneratorConfig
+from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.models.pointer_generator.words import WordCodec
-from dwindle.models.subword import FILE, NEWLINE, SENTENCE, TEMPLATES, SubwordCodec, published, trained
+from dwindle.models.settings import ModelSettings
+from dwindle.models.subword import FILE, NEWLINE, SENTENCE, SubwordCodec, published, trained
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 
-Kind = Literal["pointer-generator", "transformer", "bertsum", "bart", "top-down", "lead-3"]
 Texts = Callable[[], Iterable[tuple[Any, str]]]
 """The training pairs, source and target, from the first on every time it is called."""
 
@@ -48,52 +47,6 @@ _OWN: dict[str, tuple[Any, Any]] = {
     TopDownConfig.model_type: (TopDown, RegionCodec),
 }
 """Our own models and their codecs, by model type."""
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """The model part of a recipe."""
-
-    kind: Kind
-    """Which family."""
-    start: str | None = None
-    """Where weights and vocabulary come from: a saved model's folder, a name on the hub; none for new ones."""
-    size: str = "base"
-    """The size of a new model: tiny, small, base or big, as its kind has them."""
-    vocabulary: int = 32000
-    """The most tokens or words that a new vocabulary has."""
-    pieces: str | None = None
-    """A file that says how words are cut, in place of a new vocabulary: codes of subword-nmt, or a SentencePiece
-    ``.model``."""
-    dropout: float | None = None
-    """The dropout of a new model. None: its size's own."""
-    source_length: int = 512
-    """The longest source in tokens, the rest is cut; for top-down the most regions."""
-    target_length: int = 128
-    """The longest target of training in tokens, the rest is cut."""
-    coverage: bool = False
-    """Pointer-generator: See's coverage vector. A start without it gets it with new weights."""
-    copy: Copy = "plain"
-    """Pointer-generator: what it copies by, its attention or the diminished weights scaled to sum to one."""
-    rule: str = "plain"
-    """The rule, in notation."""
-    layers: int | None = None
-    """How many of the last cross-attention layers have the rule. None: as in the paper, 7 in BART and else 1."""
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise ValueError(f"kind={self.kind!r} is unknown: pass one of {', '.join(get_args(Kind))}")
-        if min(self.source_length, self.target_length) < 2:
-            raise ValueError(f"lengths of {self.source_length} and {self.target_length} tokens: pass 2 or more each")
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout}: pass a number from 0 on and below 1")
-        if (self.coverage or self.copy != "plain") and self.kind != "pointer-generator":
-            raise ValueError(
-                f"coverage and copy are the pointer-generator's, and this is a {self.kind}: leave them out"
-            )
-        if self.pieces and (self.start or self.kind not in TEMPLATES):
-            raise ValueError("pieces are the vocabulary of a new transformer, bart or bertsum: leave them out")
-        parse(self.rule)
 
 
 def build(settings: ModelSettings, texts: Texts, seed: int) -> tuple[PreTrainedModel, Codec]:

@@ -14,15 +14,8 @@ from dwindle.metrics import catalogue, seeds, significance
 from dwindle.metrics.score import Metric, Statistics
 from dwindle.runs import recipe, steps
 from dwindle.runs.job import Job
-from dwindle.runs.recipe import Recipe
+from dwindle.runs.recipe import Change, Recipe
 from dwindle.runs.steps import Say
-
-METHOD = (
-    *("model.rule", "model.layers", "model.coverage", "training.coverage_loss"),
-    *("decoding.coverage_penalty", "decoding.beta", "decoding.stepwise", "decoding.temporal"),
-    "decoding.repetition_penalty",
-)
-"""The settings that make a method. Arms may differ in these; all others are its surroundings."""
 
 
 @dataclass(frozen=True)
@@ -152,17 +145,27 @@ def _short(recipes: Sequence[str]) -> list[str]:
 
 
 def _check_equal(arms: dict[str, Recipe], base: str) -> None:
-    """Refuse arms whose surroundings differ from those of the base."""
+    """Refuse arms whose surroundings differ from those of the base, and arms that differ from it in two ways at once.
+
+    A method may be in the start already: its arm was then trained with it from the same checkpoint.
+    """
     for arm, wanted in arms.items():
-        differing = recipe.differences(arms[base], wanted)
-        # A method may be in the start already: its arm was then trained with it from the same checkpoint.
-        others = {key: pair for key, pair in differing.items() if key.replace("start.", "") not in METHOD}
-        apart = [f"{key} ({a!r}, {b!r})" for key, (a, b) in others.items()]
-        if apart:
+        changed = recipe.changes(arms[base], wanted)
+        others = [change for change in changed if change.purpose == "setting"]
+        if others:
             raise ValueError(
-                f"{base} and {arm} differ in more than the method: {', '.join(apart)}; "
+                f"{base} and {arm} differ in more than the method: {_listed(others)}; "
                 "make them equal, or pass --unequal"
             )
+        if {"attention", "search"} <= {change.purpose for change in changed}:
+            raise ValueError(
+                f"{base} and {arm} differ in attention and in search: {_listed(changed)}; "
+                "compare one at a time, or pass --unequal"
+            )
+
+
+def _listed(changed: Sequence[Change]) -> str:
+    return ", ".join(f"{change.key} ({change.before!r}, {change.after!r})" for change in changed)
 
 
 def _check_metrics(arms: dict[str, Recipe], base: str) -> None:

@@ -80,9 +80,9 @@ def find(folder: Path) -> Job:
 
 
 def _same(folder: Path, wanted: Recipe) -> None:
-    differing = recipe.differences(recipe.read(folder / names.RECIPE), wanted)
+    differing = recipe.changes(recipe.read(folder / names.RECIPE), wanted)
     if differing:
-        shown = [f"{key} is {was!r} there and {now!r} here" for key, (was, now) in differing.items()]
+        shown = [f"{change.key} is {change.before!r} there and {change.after!r} here" for change in differing]
         more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
         raise ValueError(
             f"{folder} is the run of another recipe ({'; '.join(shown[:_SHOWN])}{more}): choose another --out"

@@ -5,16 +5,17 @@ A recipe may take over all of another (``base: cnndm/pg``) and change some keys,
 settings are written down, not what the rooms make of them.
 """
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from dwindle.data.settings import DataSettings
+from dwindle.folder.purpose import ASKED, LABEL, Purpose, purpose
 from dwindle.generation.settings import DecodingSettings
-from dwindle.models.build import ModelSettings
+from dwindle.models.settings import ModelSettings
 from dwindle.runs import schema, shelf
-from dwindle.runs.shelf import LABELS
 from dwindle.training.settings import TrainingSettings
 
 
@@ -28,23 +29,23 @@ class Recipe:
     """What is built, or where its weights come from."""
     decoding: DecodingSettings
     """How the test split is written."""
-    metrics: list[str]
+    metrics: list[str] = field(metadata=ASKED)
     """What is measured, by the names of ``dwindle score``."""
     training: TrainingSettings | None = None
     """How it is trained; null for a model that is used as it is."""
     start: "Recipe | None" = None
     """The recipe whose trained model this one continues."""
-    seed: int = 1
+    seed: int = field(default=1, metadata=ASKED)
     """Of fresh weights, order and dropout."""
-    name: str = ""
+    name: str = field(default="", metadata=LABEL)
     """Its file's name; a shipped one is called by it."""
-    about: str = ""
+    about: str = field(default="", metadata=LABEL)
     """One line."""
-    row: str | None = None
+    row: str | None = field(default=None, metadata=LABEL)
     """The row of the paper's tables that it is."""
-    scale: str | None = None
+    scale: str | None = field(default=None, metadata=LABEL)
     """What it takes to run."""
-    published: dict[str, float] = field(default_factory=dict)
+    published: dict[str, float] = field(default_factory=dict, metadata=LABEL)
     """The paper's figures for that row, by the names of metrics."""
 
     def __post_init__(self) -> None:
@@ -68,11 +69,51 @@ def text(recipe: Recipe) -> str:
     return schema.dump(schema.plain(recipe))
 
 
-def differences(one: Recipe, two: Recipe) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two recipes differ, by dotted key; labels do not count."""
-    a, b = dict(_flat(schema.plain(one))), dict(_flat(schema.plain(two)))
-    keys = [key for key in {**a, **b} if key.rpartition(".")[2] not in LABELS and "published." not in key]
-    return {key: (a.get(key), b.get(key)) for key in keys if a.get(key) != b.get(key)}
+@dataclass(frozen=True)
+class Change:
+    """One setting in which two recipes differ."""
+
+    key: str
+    """Dotted: ``training.steps``, ``start.seed``."""
+    before: Any
+    after: Any
+    purpose: Purpose
+    """What the setting is for; see ``dwindle.folder.purpose``. Never a label: those make no other recipe."""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_shown(self.before)} → {_shown(self.after)}"
+
+
+def changes(one: "Recipe | Mapping[str, Any]", two: "Recipe | Mapping[str, Any]") -> list[Change]:
+    """In what two recipes differ, labels left out. Either may be a recipe as plain values, as a run folder has it."""
+    a, b = (dict(_flat(schema.plain(r) if isinstance(r, Recipe) else r)) for r in (one, two))
+    found = [Change(key, a.get(key), b.get(key), purpose_of(key)) for key in {**a, **b} if a.get(key) != b.get(key)]
+    return [change for change in found if change.purpose != "label"]
+
+
+def purpose_of(key: str) -> Purpose:
+    """What the setting of a dotted key is for."""
+    own = key
+    while own.startswith("start."):
+        own = own.removeprefix("start.")
+    if own == "seed" and own != key:
+        return "setting"  # a start with another seed is another start
+    known = _purposes()
+    return next((known[name] for name in (own, *own.split(".")[:1]) if name in known), "setting")
+
+
+@functools.cache
+def _purposes() -> dict[str, Purpose]:
+    """The purpose of every setting, by its dotted key within a recipe."""
+    rooms = {"model": ModelSettings, "training": TrainingSettings, "decoding": DecodingSettings}
+    found = {one.name: purpose(one) for one in fields(Recipe) if one.name not in rooms}
+    for room, settings in rooms.items():
+        found |= {f"{room}.{one.name}": purpose(one) for one in fields(settings)}
+    return found
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _flat(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -125,7 +125,8 @@ def borrow(run: Job, other: Job) -> None:
     """Take the trained model of ``other``, if its training was the same: what differs is the decoding alone."""
     if run.done("train") or not run.recipe.training or not other.done("train"):
         return
-    if any(not key.startswith(("decoding.", "metrics")) for key in recipe.differences(run.recipe, other.recipe)):
+    changed = recipe.changes(run.recipe, other.recipe)
+    if any(not change.key.startswith(("decoding.", "metrics")) for change in changed):
         return
     with run.stage("train") as counts:
         if processes.first():

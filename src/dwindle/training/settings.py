@@ -1,7 +1,9 @@
 """The training part of a recipe."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from dwindle.folder.purpose import ATTENTION
 
 Optimiser = Literal["adagrad", "adam", "adamw"]
 Schedule = Literal["constant", "linear", "polynomial", "inverse-sqrt", "noam", "step"]
@@ -56,7 +58,7 @@ class TrainingSettings:
     """The largest norm of the gradient; 0: any."""
     label_smoothing: float = 0.0
     """The share of a label that goes to all words alike. Library models only."""
-    coverage_loss: float | None = None
+    coverage_loss: float | None = field(default=None, metadata=ATTENTION)
     """Pointer-generator with coverage: the weight of the coverage loss. None: as the model has it."""
     bf16: bool = False
     """Compute in bfloat16 where it is safe; weights stay in float32."""

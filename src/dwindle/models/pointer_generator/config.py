@@ -1,15 +1,14 @@
 """The settings of a pointer-generator. The defaults are See's."""
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from transformers import PreTrainedConfig
 
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Rule
 from dwindle.core.temporal import Temporal
+from dwindle.models.settings import Copy
 from dwindle.models.vocabulary import END, PAD, START, UNK
-
-Copy = Literal["plain", "renormalised"]
 
 
 class PointerGeneratorConfig(PreTrainedConfig):

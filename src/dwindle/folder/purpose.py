@@ -1,0 +1,25 @@
+"""What a setting of a recipe is for. Each field of a settings class says so in its metadata,
+or else is a setting like most.
+
+attention  how a step attends: the rule, and what takes its place in other methods
+search     what the search does against repetition or for coverage
+setting    the surroundings of a method: data, budget, size, all that two arms must have alike
+asked      how often and by what a system is measured: nothing of what it does
+label      what a recipe says of itself
+"""
+
+from dataclasses import Field
+from typing import Any, Literal
+
+Purpose = Literal["attention", "search", "setting", "asked", "label"]
+
+ATTENTION: dict[str, Purpose] = {"purpose": "attention"}
+SEARCH: dict[str, Purpose] = {"purpose": "search"}
+ASKED: dict[str, Purpose] = {"purpose": "asked"}
+LABEL: dict[str, Purpose] = {"purpose": "label"}
+
+
+def purpose(one: Field[Any]) -> Purpose:
+    """What a field is for."""
+    found: Purpose = one.metadata.get("purpose", "setting")
+    return found
