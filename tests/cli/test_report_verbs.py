@@ -41,6 +41,17 @@ def test_an_unfinished_run_is_said_and_the_rest_is_written(run, tmp_path):
     assert "no outputs.jsonl" in complained
 
 
+@pytest.mark.parametrize("name", ["traces.npz", "coverage.npz"])
+def test_a_truncated_file_is_said_and_the_rest_is_written(run, tmp_path, name):
+    file = folders.run(tmp_path / "run", 1) / name
+    file.write_bytes(file.read_bytes()[:-40])
+    code, _, complained = run("report", str(file.parent), "--out", str(tmp_path / "r.html"))
+    assert code == 0
+    assert complained.count("\n") == 1
+    assert name in complained
+    assert complained.removeprefix("dwindle: ")[:40] in (tmp_path / "r.html").read_text()
+
+
 @pytest.mark.parametrize("arguments", [["none.jsonl"], ["."], []])
 def test_nothing_to_report_in_one_sentence(run, tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)

@@ -124,3 +124,12 @@ def test_blank_lines_are_skipped_in_training_and_ids_stay(tmp_path):
     with pytest.warns(UserWarning, match=r"1 of 3 training pairs .*train\.en, line 2"):
         examples = load(DataSettings("lines", str(tmp_path), source="en", target="de"), "train")
     assert [e.id for e in examples] == ["1", "3"]
+
+
+def test_half_of_a_surrogate_pair_is_named_by_file_and_line(tmp_path):
+    (tmp_path / "test.jsonl").write_text('{"source": "a", "target": "b"}\n{"source": "a \\ud800", "target": "b"}\n')
+    with pytest.raises(ValueError, match=r"test.jsonl, line 2: 'source' has half of a surrogate pair: write whole"):
+        load(jsonl(tmp_path), "test")
+    (tmp_path / "dev.json").write_text('{"a": "x \\udfff"}')
+    with pytest.raises(ValueError, match=r"dev.json has half of a surrogate pair"):
+        load(DataSettings("features", str(tmp_path)), "dev")

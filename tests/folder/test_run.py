@@ -3,10 +3,11 @@
 import ast
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dwindle.folder
-from dwindle.folder import names, outputs, scores, whole
+from dwindle.folder import coverage_file, names, outputs, scores, traces, whole
 from dwindle.folder.outputs import Item
 from dwindle.folder.run import Run
 
@@ -16,7 +17,7 @@ SCORE = {"metric": "bleu", "value": 1.5, "low": 1.0, "high": 2.0, "signature": "
 @pytest.fixture
 def run(tmp_path):
     outputs.write(tmp_path / names.OUTPUTS, [Item("b", "x", ("y",), "z"), Item("a", "x", ("y",), "z")])
-    scores.write(tmp_path / names.SCORES, 2, [SCORE])
+    scores.write(tmp_path, 2, [SCORE])
     whole.write_json(tmp_path / names.RECORD, {"stages": {}})
     whole.write_text(tmp_path / names.RECIPE, "seed: 3\n")
     return Run(tmp_path)
@@ -24,7 +25,7 @@ def run(tmp_path):
 
 def test_a_folder_tells_all_that_it_holds(run):
     assert [item.id for item in run.checked().outputs.items] == ["a", "b"]
-    assert run.scores == scores.Scores(2, (SCORE,))
+    assert (run.scores.items, run.scores.records) == (2, (SCORE,))
     assert (run.settings, run.record) == ({"seed": 3}, {"stages": {}})
     assert run.file(names.COVERAGE) is None
     assert run.file(names.SCORES) == run.path / "scores.json"
@@ -43,6 +44,8 @@ def test_of_a_plain_file_nothing_else_is_known(run):
         (names.RECORD, "[]", "run.json holds no JSON object"),
         (names.RECORD, "{}", "run.json has no stages"),
         (names.RECORD, '{"stages": ["train"]}', "run.json has no stages"),
+        (names.RECORD, '{"stages": {"train": 1}}', "run.json has no stages"),
+        (names.RECORD, '{"stages": {}, "start": 3}', "run.json has the start 3"),
         (names.SCORES, '{"items": 2, "sco', "scores.json is not JSON"),
         (names.SCORES, "{}", "scores.json holds no scores"),
         (names.SCORES, '{"items": 2, "scores": [{"metric": "bleu"}]}', "scores.json holds no scores"),
@@ -58,6 +61,29 @@ def test_what_is_damaged_is_one_sentence(run, name, content, sentence):
         run.checked()
     assert ": " in str(said.value)
     assert "\n" not in str(said.value)
+
+
+def test_scores_of_other_outputs_are_none_of_this_run(run):
+    assert run.damage() == []
+    (run.path / names.OUTPUTS).write_text('{"id": 1, "hypothesis": "other"}\n')
+    assert run.scores.records == ()
+    assert "scores.json is of other outputs: type dwindle score" in run.damage()[0]
+
+
+def test_every_cut_and_every_flipped_byte_of_the_arrays_is_met(run):
+    rows = np.random.default_rng(0).random((3, 2)).astype(np.float32)
+    coverage_file.write(run.path / names.COVERAGE, {"a": (rows, rows)})
+    traces.write(run.path / names.TRACES, [traces.Trace("a", "x y", ["x", "y"], [0, 2], ["u", "v", "w"], rows, rows)])
+    for name in (names.COVERAGE, names.TRACES):
+        good = (run.path / name).read_bytes()
+        for cut in range(0, len(good), 37):
+            (run.path / name).write_bytes(good[:cut])
+            assert len(run.damage()) == 1, cut
+        for at in range(0, len(good), 11):
+            (run.path / name).write_bytes(good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :])
+            assert all(name in sentence for sentence in run.damage())  # harmless, or a sentence
+        (run.path / name).write_bytes(good)
+    assert run.damage() == []
 
 
 def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path):

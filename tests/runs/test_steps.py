@@ -2,9 +2,13 @@
 
 import errno
 import json
+import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from dwindle.folder import outputs, whole
 from dwindle.runs import job, steps
 
 
@@ -139,3 +143,69 @@ def test_steps_out_of_order_say_what_is_missing(small, tmp_path):
             steps.generate(run, print)
         with pytest.raises(ValueError, match="has no outputs yet: type dwindle generate"):
             steps.score_outputs(run, print)
+
+
+def copy(run, folder):
+    shutil.copytree(run.path, folder)
+    return folder
+
+
+def test_outputs_that_are_gone_are_written_and_scored_again(done, tmp_path, untrainable):
+    run, _ = done
+    folder = copy(run, tmp_path / "run")
+    before = (folder / "outputs.jsonl").read_text()
+    (folder / "outputs.jsonl").unlink()
+    whole.write_json(folder / "scores.json", {"items": 6, "outputs": "old", "scores": []})
+    again = steps.run(run.recipe, folder)
+    assert (folder / "outputs.jsonl").read_text() == before
+    assert again.scores == run.scores
+
+
+def test_scores_of_other_outputs_are_made_again(done, tmp_path, untrainable):
+    run, _ = done
+    folder = copy(run, tmp_path / "run")
+    outputs.write(folder / "outputs.jsonl", [replace(item, hypothesis="x") for item in run.outputs.items])
+    again = steps.run(run.recipe, folder)
+    assert {s["value"] for s in again.scores.records if s["metric"] == "rouge1"} == {0.0}
+
+
+def test_a_damaged_summary_is_one_sentence(done, tmp_path):
+    run, _ = done
+    folder = copy(run, tmp_path / "run")
+    (folder / "outputs.jsonl").unlink()
+    (folder / "decoding.json").write_text("{}")
+    outputs.write(folder / "outputs.jsonl", run.outputs.items)
+    record = run.record
+    del record["stages"]["generate"]
+    whole.write_json(folder / "run.json", record)
+    with pytest.raises(ValueError, match=r"decoding.json is no summary of a decoding: delete it"):
+        steps.run(run.recipe, folder)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_fault_in_any_split_is_found_before_anything_is_trained(split, small, tmp_path, untrainable):
+    for name in ("train", "dev", "test"):
+        lines = [json.dumps({"source": "a b c", "target": "a"})] * 6
+        if name == split:
+            lines[3] = json.dumps({"source": " ", "target": "a"})
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    wanted = small("newsroom/dim", "data.corpus=jsonl", f"data.path={tmp_path}", "start.data.corpus=jsonl")
+    with pytest.raises(ValueError, match=rf"{split}.jsonl, line 4 has an empty source or reference"):
+        steps.run(wanted, tmp_path / "run")
+
+
+def test_a_metric_that_does_not_exist_is_found_before_anything_is_trained(small, tmp_path, untrainable):
+    with pytest.raises(ValueError, match="rogue"):
+        steps.run(small("newsroom/dim", "metrics=[rogue]"), tmp_path / "run")
+
+
+def test_an_image_of_another_width_is_found_before_anything_is_trained(tmp_path, untrainable):
+    from dwindle.runs import recipe
+
+    (tmp_path / "features").mkdir()
+    for split, width in (("train", 4), ("dev", 4), ("test", 5)):
+        np.save(tmp_path / "features" / f"{split}.npy", np.zeros((3, width), np.float32))
+        (tmp_path / f"{split}.json").write_text(json.dumps({split: "A cat ."}))
+    changes = ["data.corpus=features", f"data.path={tmp_path}", "data.size={}", "model.size=tiny"]
+    with pytest.raises(ValueError, match=r"test.npy has features of width 5, but the model reads 4"):
+        steps.run(recipe.read("scenes/base", changes), tmp_path / "run")

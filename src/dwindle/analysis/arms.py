@@ -109,7 +109,9 @@ def _run(path: Path, missing: list[str]) -> list[Run]:
     if not (path / names.OUTPUTS).is_file():
         missing.append(f"{path} has no outputs.jsonl: the run is not finished, or this is no run folder")
         return []
-    return [Run(path).checked()]
+    run = Run(path).checked()
+    missing += run.damage()
+    return [run]
 
 
 def _place(path: Path) -> Path:

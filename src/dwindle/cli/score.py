@@ -40,7 +40,6 @@ def score(
     The folder of a run is scored by the metrics of its recipe, and its scores.json is written.
     """
     scoring.need_metrics()
-    from dwindle.folder import names
     from dwindle.folder import scores as kept
     from dwindle.metrics import halves as by_length
     from dwindle.metrics.significance import intervals
@@ -53,7 +52,7 @@ def score(
         statistics = scoring.reduced(system, wanted, workers)
         scores = intervals(statistics, wanted, resamples, seed)
         if run:
-            kept.write(run.path / names.SCORES, len(system), (score.record for score in scores))
+            kept.write(run.path, len(system), (score.record for score in scores))
         for half, part in by_length.halves(statistics).items() if halves else ():
             scores += intervals(part, [by_length.renamed(metric, half) for metric in wanted], resamples, seed)
         scored.append((system.name, len(system), scores))

@@ -16,6 +16,7 @@ from dwindle.data.example import Example, Split
 from dwindle.data.files import folder, split_file
 from dwindle.data.regions import Store
 from dwindle.data.settings import DataSettings
+from dwindle.folder import whole
 
 _ADVICE = "give the folder of features/, train.json, dev.json and test.json"
 _TOKENS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -60,11 +61,13 @@ def paragraph(text: str) -> str:
 def parsed(file: Path) -> Any:
     """The content of a JSON file."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no {file}: {_ADVICE}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not JSON ({error}): get it again") from None
+    whole.check_characters(json.dumps(content, ensure_ascii=False), str(file))
+    return content
 
 
 def _several(text: Any, where: str) -> list[str]:

@@ -17,6 +17,7 @@ from dwindle.data.files import Lines, folder, kept, split_file
 from dwindle.data.finish import Finish, finish
 from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
+from dwindle.folder import whole
 
 ENDINGS = ("jsonl", "json")
 _ADVICE = "give the folder of train.jsonl, dev.jsonl and test.jsonl"
@@ -85,6 +86,7 @@ class Records:
         id = record.get("id", place + 1)
         if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
             raise ValueError(f"{where} has the id {id!r}: an id is a non-empty string or a whole number")
+        whole.check_characters(str(id), f"{where}: the id")
         target = record[self.target]
         several = target if self.target == "references" and isinstance(target, list) else [target]
         references = tuple(text(reference, self.target, where) for reference in several)
@@ -96,7 +98,9 @@ def text(value: Any, what: str, where: str) -> str:
     sentences = value if isinstance(value, list) else [value]
     if not all(isinstance(sentence, str) for sentence in sentences):
         raise ValueError(f"{where}: {what!r} is neither a string nor a list of sentences: write it in quotes")
-    return "\n".join(sentences)
+    joined = "\n".join(sentences)
+    whole.check_characters(joined, f"{where}: {what!r}")
+    return joined
 
 
 def _record(line: str, where: str) -> dict[str, Any]:

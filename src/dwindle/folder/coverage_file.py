@@ -10,8 +10,6 @@ It holds four arrays, and a fifth where the source is a text:
                        is not of the text
 """
 
-import io
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.folder import whole
+from dwindle.folder import arrays as archive
 
 Array = npt.NDArray[np.floating]
 
@@ -42,9 +40,8 @@ def write(
         known["places"] = np.concatenate([places[id] for id in coverage]).astype(np.int32)
     offsets = np.cumsum([0, *(raw.shape[1] for raw, _ in pairs)])
     raw, effective = (np.concatenate([pair[k] for pair in pairs], axis=1) for k in (0, 1))
-    file = io.BytesIO()
-    np.savez_compressed(file, ids=np.array(list(coverage)), offsets=offsets, raw=raw, effective=effective, **known)
-    whole.write(path, file.getvalue(), by)
+    ids = np.array(list(coverage))
+    archive.write(path, {"ids": ids, "offsets": offsets, "raw": raw, "effective": effective, **known}, by)
 
 
 def read(path: str | Path) -> dict[str, npt.NDArray[np.float64]]:
@@ -66,11 +63,7 @@ def read_places(path: str | Path) -> dict[str, npt.NDArray[np.int64]]:
 
 def _arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a coverage file, checked."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a coverage file ({error}): write one with numpy.savez") from None
+    arrays = archive.read(path, "a coverage file", "write one with numpy.savez")
     if set(arrays) - {"places"} != _KEYS:
         raise ValueError(f"{path} holds {sorted(arrays)}: a coverage file holds {sorted(_KEYS)}")
     ids, offsets, raw, effective = (arrays[key] for key in ("ids", "offsets", "raw", "effective"))

@@ -189,8 +189,5 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _text(value: Any, what: str, where: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{where}: the {what} is {type(value).__name__}, not a string: write it in quotes")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{where}: the {what} has half of a surrogate pair: write whole characters") from None
+    whole.check_characters(value, f"{where}: the {what}")
     return value

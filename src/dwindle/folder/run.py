@@ -7,9 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from dwindle.folder import names, outputs, scores, whole
+from dwindle.folder import coverage_file, names, outputs, scores, traces, whole
 from dwindle.folder.outputs import Outputs
 from dwindle.folder.scores import Scores
+
+_REMEDY = "restore it, or start the run in another folder"
 
 
 class Run:
@@ -36,15 +38,28 @@ class Run:
             getattr(self, read)
         return self
 
+    def damage(self) -> list[str]:
+        """What is wrong with the files that a run can be shown without, a sentence each."""
+        found = []
+        for name, read in ((names.COVERAGE, coverage_file.read), (names.TRACES, traces.read)):
+            file = self.file(name)
+            try:
+                if file:
+                    read(file)
+            except ValueError as error:
+                found.append(str(error))
+        if self.file(names.SCORES) and not scores.fit(self.path):
+            found.append(f"{self.path / names.SCORES} is of other outputs: type dwindle score {self}")
+        return found
+
     @cached_property
     def outputs(self) -> Outputs:
         return outputs.read(self.path if self.path.is_file() else self.path / names.OUTPUTS)
 
     @property
     def scores(self) -> Scores:
-        """What was scored; nothing yet where there is no such file."""
-        file = self.file(names.SCORES)
-        return scores.read(file) if file else Scores(0, ())
+        """What was scored; nothing yet where there is no such file, or where it is of other outputs."""
+        return scores.read(self.path) if self.file(names.SCORES) and scores.fit(self.path) else Scores(0, ())
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -58,9 +73,12 @@ class Run:
         file = self.file(names.RECORD)
         if not file:
             return {}
-        record = whole.read_json(file, "restore it, or start the run in another folder")
-        if not isinstance(record.get("stages"), dict):
-            raise ValueError(f"{file} has no stages: restore it, or start the run in another folder")
+        record = whole.read_json(file, _REMEDY)
+        stages, start = record.get("stages"), record.get("start")
+        if not isinstance(stages, dict) or not all(isinstance(stage, dict) for stage in stages.values()):
+            raise ValueError(f"{file} has no stages: {_REMEDY}")
+        if start is not None and not isinstance(start, str):
+            raise ValueError(f"{file} has the start {start!r}, which is no folder: {_REMEDY}")
         return record
 
 

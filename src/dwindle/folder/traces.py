@@ -5,8 +5,6 @@ It holds for the k-th item ``k.id``, ``k.text`` (the source), ``k.output`` (T,) 
 and layers. ``count`` says how many. How a trace is made is the business of ``dwindle.generation.tracing``.
 """
 
-import io
-import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.folder import whole
+from dwindle.folder import arrays as archive
 
 Array = npt.NDArray[np.float32]
 
@@ -49,21 +47,20 @@ def write(path: Path, made: Iterable[Trace]) -> None:
         arrays |= {f"{k}.source": np.array(one.source), f"{k}.output": np.array(one.output)}
         arrays |= {f"{k}.places": np.array(one.places, dtype=np.int32)}
         arrays |= {f"{k}.attention": one.attention.astype(np.float16), f"{k}.weights": one.weights.astype(np.float16)}
-    file = io.BytesIO()
-    np.savez_compressed(file, count=np.array(count), **arrays)
-    whole.write(path, file.getvalue())
+    archive.write(path, {"count": np.array(count), **arrays})
 
 
 def read(path: str | Path) -> list[Trace]:
     """The traces of a file."""
+    remedy = "generate again"
+    file = archive.read(path, "a file of traces", remedy)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return [_one(file, k) for k in range(int(file["count"]))]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a file of traces ({error}): make it again") from None
+        return [_one(file, k) for k in range(int(file["count"]))]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a file of traces ({error}): {remedy}") from None
 
 
-def _one(file: Any, k: int) -> Trace:
+def _one(file: dict[str, npt.NDArray[Any]], k: int) -> Trace:
     attention, weights = (file[f"{k}.{name}"].astype(np.float32) for name in ("attention", "weights"))
     source, at, output = (file[f"{k}.{name}"].tolist() for name in ("source", "places", "output"))
     if attention.shape != (len(output), len(source)) or attention.shape != weights.shape or len(at) != len(source):

@@ -39,3 +39,11 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds no JSON object: {remedy}")
     return content
+
+
+def check_characters(text: str, where: str) -> None:
+    """Refuse half of a surrogate pair, which JSON can spell and no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{where} has half of a surrogate pair: write whole characters") from None

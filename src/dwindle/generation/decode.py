@@ -187,8 +187,16 @@ def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
 def _finished(folder: Path, fingerprint: str) -> Summary | None:
     if not all((folder / name).is_file() for name in (names.DECODING, names.OUTPUTS, names.COVERAGE)):
         return None
-    summary = Summary(**json.loads((folder / names.DECODING).read_text(encoding="utf-8")))
+    summary = _summary(folder / names.DECODING)
     return summary if summary.fingerprint == fingerprint else None
+
+
+def _summary(path: Path) -> Summary:
+    remedy = "delete it, and the outputs are decoded again"
+    try:
+        return Summary(**whole.read_json(path, remedy))
+    except TypeError:
+        raise ValueError(f"{path} is no summary of a decoding: {remedy}") from None
 
 
 def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> Summary:

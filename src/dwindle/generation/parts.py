@@ -8,7 +8,6 @@ counts once.
 import io
 import json
 import shutil
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.folder import whole
+from dwindle.folder.arrays import DAMAGED
 from dwindle.folder.coverage_file import Array
 
 
@@ -75,6 +75,8 @@ def _told(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             told: list[dict[str, Any]] = json.loads(file["items"].tobytes())
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except FileNotFoundError:
+        raise  # another shard has finished and cleared up
+    except DAMAGED as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, and its items are decoded again") from None
     return told

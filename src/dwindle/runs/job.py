@@ -6,14 +6,16 @@ Files appear whole or not at all, so a step that was cut off is simply not done,
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import filelock
 
-from dwindle.folder import machine, names, processes, whole
+from dwindle.data.example import Example, Split
+from dwindle.data.load import load
+from dwindle.folder import machine, names, processes, scores, whole
 from dwindle.folder.run import Run
 from dwindle.runs import launch, recipe
 from dwindle.runs.recipe import Recipe
@@ -29,10 +31,20 @@ class Job(Run):
         self.recipe = recipe
         self.start = start
         """The folder of the run whose model this one continues, if its recipe has a start."""
+        self._examples: dict[Split, Sequence[Example]] = {}
+
+    def examples(self, split: Split) -> Sequence[Example]:
+        """The recipe's examples; read once."""
+        if split not in self._examples:
+            self._examples[split] = load(self.recipe.data, split)
+        return self._examples[split]
 
     def done(self, stage: str) -> bool:
-        """Whether a step is done. Scores are when they are there."""
-        return self.file(names.SCORES) is not None if stage == "score" else stage in self.record["stages"]
+        """Whether a step is done: it says so, and what it left is there. Scores must be of the outputs that are."""
+        if stage == "score":
+            return scores.fit(self.path)
+        left = self.model.is_dir() if stage == "train" else self.file(names.OUTPUTS) is not None
+        return stage in self.record["stages"] and left
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
@@ -74,7 +86,7 @@ def find(folder: Path) -> Job:
     if not (folder / names.RECIPE).is_file() or not (folder / names.RECORD).is_file():
         raise ValueError(f"{folder} holds no run: make one with 'dwindle run RECIPE --out {folder}'")
     job = Job(folder, recipe.read(folder / names.RECIPE))
-    where = job.record["start"]
+    where = job.record.get("start")
     job.start = None if where is None else Path(os.path.normpath(folder / where))
     return job
 

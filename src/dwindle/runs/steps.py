@@ -16,13 +16,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from dwindle.data.load import load
+from dwindle.data.example import SPLITS
 from dwindle.folder import machine, names, outputs, processes, scores, traces, whole
 from dwindle.generation import tracing
 from dwindle.generation.decode import decode, output
 from dwindle.metrics import catalogue, layout, significance
 from dwindle.metrics.score import Statistics, reduce
 from dwindle.models import build as models
+from dwindle.models.top_down_codec import RegionCodec
 from dwindle.runs import job, launch, recipe
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
@@ -49,10 +50,27 @@ def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) 
     if wanted.start:
         start = start or _beside(folder, wanted)
     with _full_disk(folder), job.opened(folder, wanted, start) as made:
+        if not made.done("generate"):
+            _check(made)
         if wanted.start and not made.done("train"):  # a trained model needs its start no more
             with prepared(wanted.start, start, None, say) as begun:
                 train(begun, say)
         yield made
+
+
+def _check(run: Job) -> None:
+    """What is wrong with the metrics, or with the data of any split, is said before anything is trained."""
+    catalogue.find(run.recipe.metrics)
+    for split in SPLITS if run.recipe.training else SPLITS[-1:]:
+        run.examples(split)
+
+
+def _check_images(run: Job, codec: Any) -> None:
+    """Images of any split that the model could not read; a codec has looked at those it was made from."""
+    if isinstance(codec, RegionCodec):
+        for split in SPLITS[1:]:
+            for example in run.examples(split):
+                codec.check(example.image)
 
 
 def _beside(folder: Path, wanted: Recipe) -> Path:
@@ -69,7 +87,8 @@ def train(run: Job, say: Say) -> None:
     say(f"{run}: training")
     with run.stage("train") as counts:
         model, codec = _built(run)
-        examples, dev = load(run.recipe.data, "train"), load(run.recipe.data, "dev")
+        _check_images(run, codec)
+        examples, dev = run.examples("train"), run.examples("dev")
         fit(model, codec, examples, dev, settings, run.path, run.recipe.seed)
         if processes.first():
             models.save(model, codec, run.model)
@@ -87,7 +106,7 @@ def generate(run: Job, say: Say) -> None:
         raise ValueError(f"{run} is not trained: type dwindle train {run}")
     say(f"{run}: generating")
     with run.stage("generate") as counts:
-        examples = load(run.recipe.data, "test")
+        examples = run.examples("test")
         if run.recipe.model.kind == "lead-3":
             _lead(run, examples)
         else:
@@ -112,7 +131,7 @@ def score_outputs(run: Job, say: Say) -> None:
     if processes.first():
         found = statistics(run)
         measured = significance.intervals(found, catalogue.find(run.recipe.metrics))
-        scores.write(run.path / names.SCORES, len(found.system), (score.record for score in measured))
+        scores.write(run.path, len(found.system), (score.record for score in measured))
     launch.wait()
 
 
@@ -147,7 +166,7 @@ def _link(source: str, target: str) -> None:
 
 def _built(run: Job) -> tuple[Any, Any]:
     """The model before training, or as it is used: its rule is that of this run."""
-    examples = load(run.recipe.data, "train")
+    examples = run.examples("train")
     settings = replace(run.recipe.model, start=_weights(run))
     return models.build(settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed)
 
