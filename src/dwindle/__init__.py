@@ -1,5 +1,7 @@
 """Attention that remembers what it has already used."""
 
+from typing import TYPE_CHECKING, Any
+
 from dwindle.attaching.handle import Handle, detach
 from dwindle.attaching.handle import attach as attach
 from dwindle.attaching.prompt import source_span
@@ -11,6 +13,9 @@ from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention as attention
 from dwindle.core.notation import rule
 from dwindle.core.rules import Dim, DyDim, Plain, Rule
+
+if TYPE_CHECKING:
+    from dwindle.metrics.evaluate import evaluate
 
 __version__ = "0.1.0"
 
@@ -32,8 +37,18 @@ __all__ = [
     "attention",
     "certify",
     "detach",
+    "evaluate",
     "from_pretrained",
     "record",
     "rule",
     "source_span",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The metrics need numpy, which attention does not: they are imported when they are asked for."""
+    if name == "evaluate":
+        from dwindle.metrics.evaluate import evaluate
+
+        return evaluate
+    raise AttributeError(f"module 'dwindle' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """``recipes``, ``run``, ``train``, ``generate``, ``score RUN``, ``arena`` and ``demo`` as a user types them."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -105,14 +106,20 @@ def test_single_steps_of_a_run(run, tmp_path):
     assert json.loads((tmp_path / "scores.json").read_text())["items"] == 4
 
 
-def test_score_of_a_run_with_other_metrics_keeps_its_scores(run, trained):
+def test_score_of_a_run_with_other_metrics_adds_them_to_its_scores(run, trained):
     before = trained.scores.read_text()
+    known = json.loads(before)["scores"]
     code, out, _ = run("score", str(trained.folder), "--metrics", "bleu", "--json")
     assert code == 0
     assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu"]
-    assert trained.scores.read_text() == before
+    added = json.loads(out)["scores"]
+    assert json.loads(trained.scores.read_text())["scores"] == known + added
     code, out, _ = run("score", str(trained.folder), "--json")
-    assert json.loads(out)["scores"] == json.loads(before)["scores"]
+    assert json.loads(out)["scores"] == known
+    assert json.loads(trained.scores.read_text())["scores"] == known + added
+    os.utime(trained.scores, (1, 1))  # scores of older outputs are not kept
+    run("score", str(trained.folder))
+    assert trained.scores.read_text() == before
 
 
 def test_compare_takes_folders_too(run, trained):

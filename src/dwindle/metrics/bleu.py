@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dwindle import __version__
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.outputs import Item
 from dwindle.metrics.score import Array, Metric
+from dwindle.metrics.signature import made
 
+KIND = Kind("bleu", "BLEU", 1)
 _ORDER = 4
 _COMPOUND = re.compile(r"(\S)-(\S)", re.ASCII)  # Perl's \s, on bytes, knows ASCII blanks only
 
@@ -79,13 +81,17 @@ def metrics(option: str = "") -> list[Metric]:
     else:
         sacre = tokens or "13a"
     reduction = Bleu(sacre, language, bool(more))
-    details = f"case:mixed|eff:no|tok:{sacre}|smooth:exp" + (f"|moses:{language}" if language else "")
-    details += (
-        "|hyphens:compound-split" if more else "|hyphens:aggressive" if language else ""
-    ) + f"|sacrebleu:{_version()}|version:{__version__}"
+    settings = made(
+        case="mixed",
+        eff="no",
+        tok=sacre,
+        smooth="exp",
+        moses=language or None,
+        hyphens="compound-split" if more else "aggressive" if language else None,
+        sacrebleu=_version(),
+    )
     _sacrebleu(sacre)
-    name = f"bleu:{option}" if option else "bleu"
-    return [Metric(name, reduction, tuple(range(2 + 2 * _ORDER)), bleu, details)]
+    return [Metric(KIND, reduction, tuple(range(2 + 2 * _ORDER)), bleu, settings, option)]
 
 
 @cache

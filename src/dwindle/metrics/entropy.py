@@ -12,10 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.generation.coverage import read
-from dwindle.metrics.outputs import Outputs
+from dwindle.metrics.kind import Kind
+from dwindle.metrics.outputs import COVERAGE, Outputs
 from dwindle.metrics.score import Array, Metric, Progress, mean
+from dwindle.metrics.signature import made
+
+KINDS = (
+    Kind("entropy-raw", "H raw", 0, "nats"),
+    Kind("entropy-raw-even", "H raw / log n", decimals=3),
+    Kind("entropy-effective", "H effective", 0, "nats"),
+    Kind("entropy-effective-even", "H effective / log n", decimals=3),
+)
 
 
 @dataclass(frozen=True)
@@ -24,10 +32,13 @@ class Entropy:
     coverage.npz in the folder of the outputs."""
 
     path: str = ""
-    needs: frozenset[str] = frozenset()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset() if self.path else frozenset({"coverage"})
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
-        path = Path(self.path) if self.path else (system.folder or Path()) / "coverage.npz"
+        path = Path(self.path) if self.path else (system.folder or Path()) / COVERAGE
         if not path.is_file():
             raise ValueError(f"entropy needs a coverage file, but {path} is not there: name one as entropy:FILE.npz")
         coverage = read(path)
@@ -58,6 +69,5 @@ def _row(coverage: Array, where: str) -> list[float]:
 def metrics(option: str = "") -> list[Metric]:
     """``entropy-raw`` and ``entropy-effective`` in nats, and each over log n; the option is the coverage
     file."""
-    names = ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even")
-    details = f"unit:nats|layers:mean|file:{Path(option).name if option else 'coverage.npz'}|version:{__version__}"
-    return [Metric(name, Entropy(option), (i,), mean, details) for i, name in enumerate(names)]
+    settings = made(unit="nats", layers="mean", file=Path(option).name if option else COVERAGE)
+    return [Metric(kind, Entropy(option), (i,), mean, settings) for i, kind in enumerate(KINDS)]
