@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dwindle.core.functional import attention
     from dwindle.core.notation import rule
     from dwindle.core.rules import Dim, DyDim, Plain, Rule
+    from dwindle.metrics.evaluate import evaluate
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ __all__ = [
     "attention",
     "certify",
     "detach",
+    "evaluate",
     "from_pretrained",
     "record",
     "rule",
@@ -56,6 +58,7 @@ _HOMES = {
     "core.functional": ["attention"],
     "core.notation": ["rule"],
     "core.rules": ["Dim", "DyDim", "Plain", "Rule"],
+    "metrics.evaluate": ["evaluate"],
 }
 _HOME = {name: f"dwindle.{module}" for module, names in _HOMES.items() for name in names}
 

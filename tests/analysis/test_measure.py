@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dwindle.analysis import arms, tables
-from dwindle.analysis.measure import Difference, direction, measure
+from dwindle.analysis.measure import Delta, measure
 from dwindle.analysis.table import Cell
 from dwindle.folder import outputs
 from dwindle.metrics import catalogue, score, seeds, significance
@@ -27,8 +27,9 @@ def test_values_and_tests_are_those_of_the_metrics_room(tmp_path):
         value = m.value("b", metric.name)
         assert (value.value, value.low, value.high) == (compared.score.value, compared.score.low, compared.score.high)
         d = m.difference("b", metric.name)
-        assert (d.value, d.low, d.high) == (compared.difference, compared.low, compared.high)
-    assert m.main == ["rouge1", "rouge2", "rougeL"]
+        known = (compared.difference, compared.low, compared.high, compared.holm_randomisation)
+        assert (d.value, d.low, d.high, d.p) == pytest.approx(known)
+    assert m.main == ["rouge1", "rouge2", "rougeL", "repetition3"]
 
 
 def test_over_seeds_a_value_is_a_mean_and_a_difference_is_that_of_an_arena(tmp_path):
@@ -40,7 +41,7 @@ def test_over_seeds_a_value_is_a_mean_and_a_difference_is_that_of_an_arena(tmp_p
     metrics = list(m.metrics.values())
     [row] = seeds.differences(m.statistics["plain"], [m.statistics["dim"]], metrics)
     for metric, d in zip(metrics, row, strict=True):
-        assert m.difference("dim", metric.name) == Difference(d.difference, d.low, d.high, d.p_holm)
+        assert m.difference("dim", metric.name) == Delta(d.difference, d.low, d.high, d.p_holm)
 
 
 def test_an_arm_that_lacks_a_seed_is_shown_untested(tmp_path):
@@ -55,7 +56,7 @@ def test_scores_that_are_not_made_here_are_taken_from_the_folder(tmp_path):
     stored = {"metric": "mover1", "value": 20.0, "low": 19.0, "high": 21.0, "signature": "mover1|made"}
     (folder / "scores.json").write_text(json.dumps({"items": 12, "scores": [stored]}))
     m = measured(folder)
-    assert m.main == ["rouge1", "mover1"]
+    assert m.main == ["rouge1", "mover1", "repetition3"]
     assert m.value("run", "mover1").value == 20.0
 
 
@@ -86,19 +87,13 @@ def test_one_item_and_an_empty_output(tmp_path):
     assert measured(file).value("a", "rouge1").value == 0
 
 
-def test_direction_knows_what_is_better():
-    assert [direction(m) for m in ("rouge1", "bleu:moses", "repetition2", "omission", "novelty1", "entropy-raw")] == [
-        *(1, 1, -1, -1, 0, 0)
-    ]
-
-
 def test_clear_is_an_interval_without_zero_and_a_small_p():
-    assert Difference(1, 0.5, 2, 0.01).clear
-    assert Difference(-1, -2, -0.5, 0.01).clear
-    assert Difference(1, 0.5, 2, None).clear
-    assert not Difference(1, 0.5, 2, 0.06).clear  # another comparison of the table used up the 5 %
-    assert not Difference(1, -0.5, 2, 0.3).clear
-    assert not Difference(1, None, None, None).clear
+    assert Delta(1, 0.5, 2, 0.01).clear
+    assert Delta(-1, -2, -0.5, 0.01).clear
+    assert Delta(1, 0.5, 2, None).clear
+    assert not Delta(1, 0.5, 2, 0.06).clear  # another comparison of the table used up the 5 %
+    assert not Delta(1, -0.5, 2, 0.3).clear
+    assert not Delta(1, None, None, None).clear
 
 
 def test_like_for_like_lists_every_changed_setting(tmp_path):
@@ -123,9 +118,9 @@ def test_settings_are_parted_into_those_that_differ_and_those_that_do_not(tmp_pa
 def test_the_summary_says_what_is_clear(tmp_path):
     m = measured(folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2))
     m._differences = {
-        ("b", "rouge1"): Difference(1, 0.5, 2, 0.01),
-        ("b", "rouge2"): Difference(-1, -2, -0.5, 0.01),
-        ("b", "rougeL"): Difference(1, -1, 3, 0.3),
+        ("b", "rouge1"): Delta(1, 0.5, 2, 0.01),
+        ("b", "rouge2"): Delta(-1, -2, -0.5, 0.01),
+        ("b", "rougeL"): Delta(1, -1, 3, 0.3),
     }
     assert tables.summary(m) == [
         "b against a: better in ROUGE-1; worse in ROUGE-2; no clear difference in the other 1 of 3 metrics."

@@ -105,14 +105,21 @@ def test_single_steps_of_a_run(run, tmp_path):
     assert json.loads((tmp_path / "scores.json").read_text())["items"] == 4
 
 
-def test_score_of_a_run_with_other_metrics_keeps_its_scores(run, trained):
-    before = (trained.path / "scores.json").read_text()
+def test_score_of_a_run_with_other_metrics_adds_them_to_its_scores(run, trained):
+    file = trained.path / "scores.json"
+    before = file.read_text()
+    known = json.loads(before)["scores"]
     code, out, _ = run("score", str(trained.path), "--metrics", "bleu", "--json")
     assert code == 0
     assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu"]
-    assert (trained.path / "scores.json").read_text() == before
+    added = json.loads(out)["scores"]
+    assert json.loads(file.read_text())["scores"] == known + added
     code, out, _ = run("score", str(trained.path), "--json")
-    assert json.loads(out)["scores"] == json.loads(before)["scores"]
+    assert json.loads(out)["scores"] == known
+    assert json.loads(file.read_text())["scores"] == known + added
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"outputs": "others"}))  # scores of other outputs
+    run("score", str(trained.path))
+    assert file.read_text() == before
 
 
 def test_compare_takes_folders_too(run, trained):

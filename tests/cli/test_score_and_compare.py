@@ -72,12 +72,43 @@ def test_order_of_lines_and_workers_change_nothing(capsys, files, tmp_path):
     assert first == second
 
 
-def test_the_table_shows_values_intervals_and_signatures(capsys, files):
-    code, out, _ = run(capsys, "score", *files)
+def test_one_system_is_a_list_of_metrics_and_signatures_are_asked_for(capsys, files):
+    code, out, _ = run(capsys, "score", files[0])
     assert code == 0
-    for name in ("rouge1", "repetition4", "novelty5", "layoutL-reverse", "length", "sentences"):
+    for name in ("rouge1 ↑", "repetition4 ↓", "novelty5", "layoutL-reverse ↓", "length", "sentences"):
         assert f"\n{name} " in out
+    assert "rouge1|" not in out
+    out = run(capsys, "score", files[0], "--signatures")[1]
     assert "rouge1|measure:f1|tok:rouge-1.5.5|stem:porter+wordnet2.0" in out
+
+
+@pytest.mark.parametrize("verb", ["score", "compare"])
+def test_no_number_and_no_name_is_cut_on_any_terminal(capsys, files, monkeypatch, verb):
+    """What stands on 80 or 40 columns is what stands on 240: only the breaks between blocks differ."""
+    long = "a-system-with-quite-a-long-name"
+    monkeypatch.setenv("FORCE_COLOR", "")
+    words = {}
+    for width in ("40", "80", "240"):
+        monkeypatch.setenv("COLUMNS", width)
+        monkeypatch.setattr("dwindle.cli.terminal._PIPE", int(width))
+        out = run(capsys, verb, *files, "--names", f"plain,{long}", "--resamples", "40")[1]
+        words[width] = set(out.split())
+        table = out.partition("\n\n")[2].rpartition("\n\n")[0]
+        assert width == "40" or max(map(len, table.splitlines())) <= int(width)
+    assert words["40"] == words["80"] == words["240"]
+    assert long in words["80"]
+
+
+def test_names_are_those_of_the_files_or_as_given(capsys, files, tmp_path):
+    (tmp_path / "dim").mkdir()
+    other = tmp_path / "dim" / "outputs.jsonl"
+    other.write_text(Path(files[1]).read_text())
+    out = run(capsys, "compare", files[0], str(other), "-m", "rouge1", "--resamples", "40")[1]
+    assert "\n  one " in out
+    assert "\n  dim " in out
+    code, _, err = run(capsys, "compare", *files, "--names", "x")
+    assert code == 2
+    assert "1 names for 2 systems" in err
 
 
 def test_halves(capsys, files):
@@ -168,10 +199,10 @@ def test_bad_input_is_one_sentence_and_code_2(capsys, files, tmp_path, arguments
 
 
 def test_help_names_every_family(capsys):
-    from dwindle.metrics.catalogue import FAMILIES
+    from dwindle.metrics.catalogue import GROUPS
 
     _, out, _ = run(capsys, "score", "--help")
-    assert all(name in out for name in FAMILIES)
+    assert all(name in out for name in GROUPS)
 
 
 def test_audit(capsys):
@@ -181,3 +212,15 @@ def test_audit(capsys):
     assert "4.2 %" in out
     findings = json.loads(run(capsys, "audit", "--json")[1])
     assert {"about", "where", "printed", "recomputed", "agrees", "how"} == set(findings[0])
+
+
+def test_cider_is_of_words_and_a_text_that_is_not_tokenised_is_said(capsys, tmp_path):
+    texts = [("A man sits.", "a man sits"), ("Two dogs run!", "two dogs run"), ("Trees, and a car.", "trees and a car")]
+    path = tmp_path / "o.jsonl"
+    path.write_text("\n".join(json.dumps({"id": i, "reference": r, "hypothesis": h}) for i, (h, r) in enumerate(texts)))
+    values = {}
+    for name in ("cider", "cider:spaces"):
+        _, out, err = run(capsys, "score", str(path), "-m", name, "--json")
+        values[name] = json.loads(out)["scores"][0]["value"]
+        assert ("3 of 6 texts" in err and "take cider, which counts words" in err) == (name == "cider:spaces")
+    assert values["cider"] > 3 * values["cider:spaces"]

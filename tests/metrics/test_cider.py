@@ -21,7 +21,7 @@ REFERENCES, HYPOTHESES = GOLDEN["references"], GOLDEN["hypotheses"]
 
 def test_equals_the_coco_tool():
     items = [Item(str(i), h, tuple(r)) for i, (h, r) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True))]
-    for metric in (*cider.metrics(), *cider.metrics_d()):
+    for metric in (*cider.metrics("spaces"), *cider.metrics_d("spaces")):
         statistics = reduce(outputs("o", items), [metric])
         np.testing.assert_allclose(statistics.values(metric), GOLDEN["scores"], atol=1e-9, rtol=0)
         assert statistics.value(metric) == pytest.approx(np.mean(GOLDEN["scores"]), abs=1e-9)

@@ -5,10 +5,11 @@ import pytest
 
 from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import catalogue, significance
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Metric, Statistics, mean, reduce
 from dwindle.metrics.seeds import average, differences
 
-METRIC = Metric("number", "rows", (0,), mean, "made")  # type: ignore[arg-type]
+METRIC = Metric(Kind("number", "a number"), "rows", (0,), mean, ())  # type: ignore[arg-type]
 
 
 def made(numbers) -> Statistics:
@@ -26,12 +27,13 @@ def drawn(rng, shift, seeds=3, items=60, of_seed=0.0, of_item=1.0, hard=None):
     ]
 
 
-def test_one_seed_is_the_paired_bootstrap():
+def test_one_seed_is_the_paired_test_of_compare():
     rng = np.random.default_rng(0)
     a, b = drawn(rng, 0, 1), drawn(rng, 0.3, 1)
     (found,) = differences(a, [b], [METRIC])[0]
     (known,) = significance.compare(a[0], b, [METRIC])[0]
     assert (found.difference, found.low, found.high) == pytest.approx((known.difference, known.low, known.high))
+    assert (found.p, found.p_holm) == (known.p_randomisation, known.holm_randomisation)
 
 
 def test_three_seeds_against_a_slow_twin():

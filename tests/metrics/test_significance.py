@@ -49,7 +49,7 @@ def test_resampling_equals_scoring_the_resampled_items():
         values = sorted(float(metric.formula(rows[d].sum(0), 60)) for d in drawn)
         assert score.low == pytest.approx(values[1])
         assert score.high == pytest.approx(values[-2])
-        assert score.signature.endswith("|seed:3|bs:50")
+        assert str(score.signature).endswith("|seed:3|bs:50")
 
 
 def test_slices_change_nothing(monkeypatch):

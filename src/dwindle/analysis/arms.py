@@ -74,11 +74,11 @@ def read(paths: Sequence[str | Path]) -> Shown:
         if (path / names.ARENA).is_file():
             found += _arena(path, missing)
         else:
-            found += [_Found(_place(path), _place(path).name, [run]) for run in _run(path, missing)]
+            found += [_Found(place(path), place(path).name, [run]) for run in _run(path, missing)]
     found = [arm for arm in found if arm.runs]
     if not found:
         raise ValueError("; ".join(missing))
-    _tell_apart(found)
+    _named(found)
     return Shown(tuple(_tests(found)), tuple(missing))
 
 
@@ -114,19 +114,25 @@ def _run(path: Path, missing: list[str]) -> list[Run]:
     return [run]
 
 
-def _place(path: Path) -> Path:
+def place(path: str | Path) -> Path:
     """What a path is named after: of ``outputs.jsonl`` its folder, of another file the file without its ending."""
-    path = path.resolve()
-    return path.parent if path.name == names.OUTPUTS else path.with_suffix("") if path.is_file() else path
+    path = Path(path).resolve()
+    return path.parent if path.name == "outputs.jsonl" else path.with_suffix("") if path.is_file() else path
 
 
-def _tell_apart(found: list[_Found]) -> None:
-    """Arms get the last part of their place as their name; those of the same name, as many parts as tell them apart."""
-    for depth in range(1, max(len(arm.place.parts) for arm in found) + 1):
-        counts = Counter(arm.name for arm in found)
-        for arm in found:
-            if counts[arm.name] > 1:
-                arm.name = "/".join(arm.place.parts[-depth:])
+def told_apart(places: Sequence[Path], names: Sequence[str] | None = None) -> list[str]:
+    """Each place's name, or the last part of it; those of the same name, as many parts as tell them apart."""
+    found = list(names or [path.name for path in places])
+    for depth in range(2, max(len(path.parts) for path in places) + 1):
+        counts = Counter(found)
+        found = ["/".join(p.parts[-depth:]) if counts[n] > 1 else n for n, p in zip(found, places, strict=True)]
+    return found
+
+
+def _named(found: list[_Found]) -> None:
+    """Arms get names that tell them apart."""
+    for arm, name in zip(found, told_apart([a.place for a in found], [a.name for a in found]), strict=True):
+        arm.name = name
     for name, count in Counter(arm.name for arm in found).items():
         if count > 1:
             raise ValueError(f"{name} was named {count} times: name every system once")

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from dwindle.analysis.highlight import Source
-from dwindle.analysis.measure import Measured, direction
-from dwindle.analysis.table import title
+from dwindle.analysis.measure import Measured
 from dwindle.folder.outputs import Item
+from dwindle.metrics.catalogue import kind, title
+from dwindle.metrics.kind import Better
 from dwindle.metrics.score import Array
 
 MOST_ITEMS = 500
@@ -54,7 +55,7 @@ class Examples:
     """What a page needs: the systems (the base first), the metrics with 1 for higher is better, the kept items."""
 
     systems: list[str]
-    metrics: list[tuple[str, str, int]]
+    metrics: list[tuple[str, str, Better]]
     items: list[dict[str, Any]]
     total: int
     gains: dict[str, dict[str, list[float]]]
@@ -73,7 +74,7 @@ def examples(measured: Measured) -> Examples:
     values = {m: np.stack([measured.per_item(arm, m) for arm in measured.arms]) for m in metrics}  # (arms, N)
     base, *others = measured.arms
     gains = {
-        arm: {m: ((values[m][k] - values[m][0]) * (direction(m) or 1)).tolist() for m in metrics}
+        arm: {m: ((values[m][k] - values[m][0]) * (kind(m).better or 1)).tolist() for m in metrics}
         for k, arm in enumerate(others, 1)
     }
     first = [np.array(of[metrics[0]]) for of in gains.values()]
@@ -82,16 +83,12 @@ def examples(measured: Measured) -> Examples:
         for place in _kept(measured, first)
     ]
     telling = list(islice(interesting(measured, first), MOST_ITEMS))
-    named = [(m, _named(m), direction(m)) for m in metrics]
+    named = [(m, title(m), kind(m).better) for m in metrics]
     return Examples([base, *others], named, items, len(measured.test.items), gains, telling)
 
 
 def _known(measured: Measured, arm: str, metric: str) -> bool:
     return measured.value(arm, metric) is not None
-
-
-def _named(metric: str) -> str:
-    return f"{metric[:-1]}, {title(metric)}s" if metric.startswith(("repetition", "novelty")) else title(metric)
 
 
 def interesting(measured: Measured, gains: list[Array]) -> Iterator[int]:
@@ -159,8 +156,8 @@ def _others(text: str, base: str) -> list[bool]:
     words = [match[0].casefold() for match in mine]
     matcher = SequenceMatcher(None, [w.casefold() for w in _WORD.findall(base)], words, autojunk=False)
     marks = [False] * len(text)
-    for kind, _, _, start, end in matcher.get_opcodes():
-        if kind in ("replace", "insert"):
+    for change, _, _, start, end in matcher.get_opcodes():
+        if change in ("replace", "insert"):
             first, last = mine[start].start(), mine[end - 1].end()
             marks[first:last] = [True] * (last - first)
     return marks

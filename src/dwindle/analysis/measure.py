@@ -7,20 +7,18 @@ Differences are tested in pairs of items, and over seeds as an arena tests them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from dwindle.analysis.arms import Arm, TestSet
-from dwindle.folder import names
 from dwindle.folder.outputs import Outputs
-from dwindle.metrics import catalogue, halves, layout, score, seeds, significance
+from dwindle.metrics import catalogue, entropy, halves, layout, repetition, rouge, score, seeds, significance, world
 from dwindle.metrics.score import Array, Metric, Statistics
 
 RESAMPLES, SEED = significance.RESAMPLES, significance.SEED
 REFERENCE, LEAD = "reference", "LEAD-3"
-LOWER = ("repetition", "layout", "omission", "invention", "redundancy", "straying")
-HIGHER = ("rouge", "bleu", "cider", "mover")
+REPEATED = "repetition3"
+"""Repetition is a result: this is in the results table if no other measure of it is."""
 
 Progress = Callable[[str, int], None]
 
@@ -37,7 +35,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Delta:
     """An arm minus the base. ``p`` is two-sided and corrected (Holm); None where nothing was tested."""
 
     value: float
@@ -52,11 +50,6 @@ class Difference:
         return outside and (self.p is None or self.p < 0.05)
 
 
-def direction(metric: str) -> int:
-    """1 where higher is better, -1 where lower is, 0 where neither can be said (novelty, entropy, length)."""
-    return 1 if metric.startswith(HIGHER) else -1 if metric.startswith(LOWER) else 0
-
-
 class Measured:
     """One test set and its numbers."""
 
@@ -69,7 +62,7 @@ class Measured:
         """For each arm, and for ``reference`` and ``LEAD-3`` where there are any, the rows of each run."""
         self.notes: list[str] = []
         self._values: dict[tuple[str, str], Value] = {}
-        self._differences: dict[tuple[str, str], Difference] = {}
+        self._differences: dict[tuple[str, str], Delta] = {}
 
     @property
     def arms(self) -> list[str]:
@@ -78,7 +71,7 @@ class Measured:
     def value(self, arm: str, metric: str) -> Value | None:
         return self._values.get((arm, metric))
 
-    def difference(self, arm: str, metric: str) -> Difference | None:
+    def difference(self, arm: str, metric: str) -> Delta | None:
         return self._differences.get((arm, metric))
 
     def has(self, *names: str) -> bool:
@@ -101,10 +94,9 @@ def measure(
     takes those of the recipe, or else what the items allow."""
     main = _main(test, names)
     measured = Measured(test, [metric.name for metric in main])
-    metrics = _unique([*main, *catalogue.find(_families(test))])
+    metrics = _unique([*main, *_allowed(test)])
     for name, systems in _systems(test, lead3).items():
         usable = metrics if name != REFERENCE else [m for m in metrics if m.reduction.needs <= {"source"}]
-        usable = [m for m in usable if not _is_of_file(m)]
         measured.statistics[name] = [
             _reduced(system, usable, workers, measured, lambda done, name=name: progress(name, done))  # type: ignore[misc]
             for system in systems
@@ -113,34 +105,30 @@ def measure(
     _compare(measured)
     for arm in test.arms:
         _stored(measured, arm)
+    if not any(catalogue.kind(name) in repetition.KINDS for name in measured.main):
+        measured.main.append(REPEATED)
     return measured
 
 
 def _main(test: TestSet, names: Sequence[str] | None) -> list[Metric]:
-    """The metrics of the results table. MoverScore is read from scores.json: here it would take an hour."""
+    """The metrics of the results table. What is slow is read from scores.json, and entropy, which not every run has a
+    file for, has its own table."""
     asked = list(names or test.arms[0].recipe.get("metrics") or [])
-    asked = [name for name in asked if name.partition(":")[0] in _computed()]
-    if not asked:
-        asked = [n for n in ("rouge", "world") if n in _families(test)] or ["repetition", "length"]
-    return [m for m in catalogue.find(asked) if not _is_of_file(m)] or catalogue.find(["length"])
+    asked = [name for name in asked if name.partition(":")[0] not in _SLOW]
+    found = [m for m in catalogue.find(asked) if not _is_of_file(m)] if asked else []
+    usual = [m for m in _allowed(test) if m.kind in (*rouge.KINDS, *world.KINDS)]
+    return found or usual or catalogue.find(["repetition", "length"])
 
 
-def _computed() -> set[str]:
-    """Names whose values are made here."""
-    known = {name for family in catalogue.FAMILIES.items() for name in (family[0], *family[1].members)}
-    return {name for name in known if not name.startswith("mover")}
+_SLOW = {name for name, group in catalogue.GROUPS.items() if any(kind.slow for kind in group.kinds)}
+_SLOW |= {kind.name for name in _SLOW for kind in catalogue.GROUPS[name].kinds}
 
 
-def _families(test: TestSet) -> list[str]:
-    """What the items allow."""
-    have = ["repetition", "length"]
-    if all(item.references and all(map(str.strip, item.references)) for item in test.items):
-        have.insert(0, "rouge")
-    if all(item.source is not None for item in test.items):
-        have += ["novelty", "layout", "copied"]
-    if "world" in catalogue.FAMILIES and all("gold" in item.extra for item in test.items):
-        have.append("world")
-    return have
+def _allowed(test: TestSet) -> list[Metric]:
+    """The default metrics of these items."""
+    return [
+        m for m in catalogue.defaults(*(run.outputs for arm in test.arms for run in arm.runs)) if not _is_of_file(m)
+    ]
 
 
 def _unique(metrics: list[Metric]) -> list[Metric]:
@@ -148,8 +136,8 @@ def _unique(metrics: list[Metric]) -> list[Metric]:
 
 
 def _is_of_file(metric: Metric) -> bool:
-    """Entropy reads the coverage file of a run, which not every run has."""
-    return metric.name.startswith("entropy")
+    """Entropy reads the coverage file of a run."""
+    return metric.kind in entropy.KINDS
 
 
 def _systems(test: TestSet, lead3: bool) -> dict[str, list[Outputs]]:
@@ -169,7 +157,7 @@ def _reduced(
 ) -> Statistics:
     """The statistics of one run, with those of its coverage file if it has a good one."""
     entropies: list[Metric] = []
-    if system.folder and (Path(system.folder) / names.COVERAGE).is_file():
+    if "coverage" in system.has:
         entropies = catalogue.find(["entropy"])
     try:
         statistics = score.reduce(system, [*metrics, *entropies], workers, progress)
@@ -214,10 +202,10 @@ def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[M
             one = bounds[k]
             assert one.low is not None
             assert one.high is not None
-            value = Value(one.value, one.low, one.high, 1, one.signature)
+            value = Value(one.value, one.low, one.high, 1, str(one.signature))
         else:
             values = [run.value(metric) for run in runs]
-            value = Value(seeds.average(runs).value(metric), min(values), max(values), len(runs), metric.signature)
+            value = Value(seeds.average(runs).value(metric), min(values), max(values), len(runs), str(metric.signature))
         measured._values[name, metric.name] = value
 
 
@@ -235,26 +223,26 @@ def _compare(measured: Measured) -> None:
         for metric_name in measured.metrics:
             mine, theirs = measured.value(name, metric_name), measured.value(base, metric_name)
             if mine and theirs:
-                untested = Difference(mine.value - theirs.value, None, None, None)
+                untested = Delta(mine.value - theirs.value, None, None, None)
                 measured._differences.setdefault((name, metric_name), untested)
 
 
-def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: list[Metric]) -> list[list[Difference]]:
-    """Paired tests of single runs, or of runs with several seeds, as an arena makes them."""
+def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: list[Metric]) -> list[list[Delta]]:
+    """The tests of an arena."""
     if not others or not metrics:
         return [[] for _ in others]
-    if len(base) > 1:
-        table = seeds.differences(base, others, metrics, RESAMPLES, SEED)
-        return [[Difference(d.difference, d.low, d.high, d.p_holm) for d in row] for row in table]
-    compared = significance.compare(base[0], [other[0] for other in others], metrics, RESAMPLES, SEED)
-    return [[Difference(c.difference, c.low, c.high, c.holm_randomisation) for c in row] for row in compared]
+    table = seeds.differences(base, others, metrics, RESAMPLES, SEED)
+    return [[Delta(d.difference, d.low, d.high, d.p_holm) for d in row] for row in table]
+
+
+_FILED = {kind.name for kind in entropy.KINDS}
 
 
 def _stored(measured: Measured, arm: Arm) -> None:
     """Scores of the run folders that were not made here, such as MoverScore."""
     for metric in dict.fromkeys(row["metric"] for row in arm.runs[0].scores.records):
         rows = [row for run in arm.runs for row in run.scores.records if row["metric"] == metric]
-        if measured.value(arm.name, metric) or len(rows) < len(arm.runs) or metric.startswith("entropy"):
+        if measured.value(arm.name, metric) or len(rows) < len(arm.runs) or metric in _FILED:
             continue
         values = [float(row["value"]) for row in rows]
         low, high = (rows[0]["low"], rows[0]["high"]) if len(rows) == 1 else (min(values), max(values))

@@ -10,7 +10,8 @@ from importlib import resources
 from typing import Any
 
 from dwindle.analysis.measure import REFERENCE, Measured
-from dwindle.analysis.table import NOTHING, Cell, Table, number, title
+from dwindle.analysis.table import NOTHING, Cell, Table
+from dwindle.metrics.catalogue import kind, title
 
 NOT_RUN = Cell("not run", tone="quiet")
 
@@ -49,7 +50,7 @@ def _ours(test: Measured | None, name: str, metric: str) -> Cell:
     if test is None:
         return NOT_RUN
     value = test.value(name, metric) or _tokenised(test, name, metric)
-    return Cell(number(metric, value.value)) if value else NOT_RUN
+    return Cell(kind(metric).text(value.value)) if value else NOT_RUN
 
 
 def _tokenised(test: Measured, name: str, metric: str) -> Any:
@@ -76,7 +77,10 @@ def _scale(test: Measured, name: str, items: int | None) -> str:
 
 
 def _as_printed(table: str, value: float) -> str:
-    """With the decimals of the paper: one in Tables 4, 14 and 15, else two; Table 5 mixes them."""
+    """With the decimals of the paper: one in Tables 4, 14 and 15, else two; Table 5 mixes them, and CIDEr is in
+    hundredths of what Table 3 prints."""
     if table == "5":
         return f"{value:g}"
+    if table == "3":
+        return f"{value:.4f}"
     return f"{value:.1f}" if table in ("4", "14", "15") else f"{value:.2f}"

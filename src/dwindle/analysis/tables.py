@@ -8,9 +8,11 @@ from typing import Any
 
 from dwindle.analysis.arms import Arm
 from dwindle.analysis.left_out import Part, Verdict, verdicts
-from dwindle.analysis.measure import LEAD, REFERENCE, Difference, Measured, Value, direction
-from dwindle.analysis.table import NOTHING, Cell, Table, Tone, interval, number, p_value, title
+from dwindle.analysis.measure import LEAD, REFERENCE, Delta, Measured, Value
+from dwindle.analysis.table import NOTHING, Cell, Table, Tone
 from dwindle.metrics import copied, repetition
+from dwindle.metrics.catalogue import kind, title
+from dwindle.metrics.numbers import p_value
 
 Made = Table | str
 
@@ -45,10 +47,10 @@ def summary(measured: Measured) -> list[str]:
     base, *others = measured.arms
     said = []
     for arm in others:
-        found = {m: measured.difference(arm, m) for m in measured.main if direction(m)}
+        found = {m: measured.difference(arm, m) for m in measured.main if kind(m).better}
         known = {m: d for m, d in found.items() if d and d.low is not None}
-        better = [title(m) for m, d in known.items() if d.clear and d.value * direction(m) > 0]
-        worse = [title(m) for m, d in known.items() if d.clear and d.value * direction(m) < 0]
+        better = [title(m) for m, d in known.items() if d.clear and d.value * kind(m).better > 0]
+        worse = [title(m) for m, d in known.items() if d.clear and d.value * kind(m).better < 0]
         rest = len(known) - len(better) - len(worse)
         parts = [f"better in {', '.join(better)}"] if better else []
         parts += [f"worse in {', '.join(worse)}"] if worse else []
@@ -251,17 +253,19 @@ def _cells(measured: Measured, name: str, metrics: Sequence[str], bounds: bool =
 def _cell(value: Value | None, metric: str, bounds: bool) -> Cell:
     if value is None:
         return NOTHING
-    return Cell(number(metric, value.value), interval(metric, value.low, value.high) if bounds else "")
+    shown = kind(metric)
+    return Cell(shown.text(value.value), shown.interval(value.low, value.high) if bounds else "")
 
 
-def _delta(difference: Difference | None, metric: str) -> Cell:
-    if difference is None:
+def _delta(delta: Delta | None, metric: str) -> Cell:
+    if delta is None:
         return NOTHING
+    shown = kind(metric)
     tone: Tone = ""
-    if difference.clear and direction(metric):
-        tone = "better" if difference.value * direction(metric) > 0 else "worse"
+    if delta.clear and shown.better:
+        tone = "better" if delta.value * shown.better > 0 else "worse"
     note = []
-    if difference.low is not None and difference.high is not None:
-        note.append(interval(metric, difference.low, difference.high))
-    note.append("not tested" if difference.p is None else p_value(difference.p))
-    return Cell(number(metric, difference.value, sign=True), ",\n".join(note), tone)
+    if delta.low is not None and delta.high is not None:
+        note.append(shown.interval(delta.low, delta.high))
+    note.append("not tested" if delta.p is None else p_value(delta.p))
+    return Cell(shown.text(delta.value, sign=True), ",\n".join(note), tone)

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import terminal
 from dwindle.cli.running import running, say
 from dwindle.folder import processes
 
@@ -46,12 +46,12 @@ def arena(
         typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
         return
     show(result)
-    scoring.console().print(f"[dim]All of it: {escape(str(out / 'arena.md'))}, {escape(str(out / 'arena.json'))}")
+    terminal.console().print(f"[dim]All of it: {escape(str(out / 'arena.md'))}, {escape(str(out / 'arena.json'))}")
 
 
 def show(result: dict[str, Any]) -> None:
     """The comparison as a table: a block for each metric, a line for each arm."""
-    from dwindle.runs.arena import extent
+    from dwindle.runs.arena import extent, tested
     from dwindle.runs.arena import table as rows
 
     shown = Table(box=None, pad_edge=False, header_style="bold")
@@ -67,8 +67,8 @@ def show(result: dict[str, Any]) -> None:
         cells = (f"[cyan]{escape(metric)}[/]" if metric != last else "", escape(arm), value, f"[dim]{seeds}[/]")
         shown.add_row(*cells, escape(difference), f"[bold green]{p}[/]" if sure else p)
         last = metric
-    console = scoring.console()
+    console = terminal.console()
     console.print(shown)
     console.print(
-        f"\n[dim]{extent(result)}. Difference with its 95 % interval over items and seeds; p: two-sided, after Holm."
+        f"\n[dim]{extent(result)}. Difference with its 95 % interval; p: two-sided, {tested(result)}, after Holm."
     )

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import terminal
 from dwindle.metrics import audit as paper
 
 
@@ -28,4 +28,4 @@ def audit(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
             escape(finding.printed),
             f"[{colour}]{escape(finding.recomputed)}",
         )
-    scoring.console().print(table)
+    terminal.console().print(table)

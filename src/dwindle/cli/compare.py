@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import systems, terminal
+from dwindle.cli.terminal import Column
 
 if TYPE_CHECKING:
     from dwindle.metrics.score import Statistics
-    from dwindle.metrics.significance import Comparison
+    from dwindle.metrics.significance import PairedTest
 
 
 def compare(
@@ -20,39 +20,42 @@ def compare(
         list[Path] | None,
         typer.Argument(metavar="BASE OTHER...", help="outputs.jsonl files.", show_default=False),
     ] = None,
-    metrics: scoring.Metrics = None,
-    hyp: scoring.Hypotheses = None,
-    ref: scoring.References = None,
-    src: scoring.Sources = None,
-    lead3: scoring.Lead = False,
-    resamples: scoring.Resamples = 1000,
-    seed: scoring.Seed = 1,
-    workers: scoring.Workers = None,
-    as_json: scoring.AsJson = False,
+    metrics: systems.Metrics = None,
+    hyp: systems.Hypotheses = None,
+    ref: systems.References = None,
+    src: systems.Sources = None,
+    lead3: systems.Lead = False,
+    resamples: systems.Resamples = 1000,
+    seed: systems.Seed = 1,
+    workers: systems.Workers = None,
+    names: systems.Names = None,
+    signatures: systems.Signatures = False,
+    as_json: systems.AsJson = False,
 ) -> None:
     """Compare each OTHER with BASE by paired bootstrap and approximate randomisation on the same items.
 
     p-values are two-sided and corrected across systems (Holm). Metrics: see 'dwindle score --help'.
     """
-    scoring.need_metrics()
+    systems.need_metrics()
     from dwindle.folder import outputs
     from dwindle.metrics import significance
 
-    read = scoring.systems(files, hyp, ref, src, lead3)
+    read = systems.systems(files, hyp, ref, src, lead3)
     if len(read) < 2:
         raise ValueError("one system alone cannot be compared: name BASE and at least one OTHER")
+    called = systems.names(read, names)
     for system in read[1:]:
         outputs.same_items(read[0], system)
-    wanted = scoring.chosen(metrics, read[0])
-    base, *others = [scoring.reduced(system, wanted, workers) for system in read]
+    wanted = systems.chosen(metrics, *read)
+    base, *others = [systems.reduced(system, wanted, workers) for system in read]
     first = significance.intervals(base, wanted, resamples, seed)
     compared = significance.compare(base, others, wanted, resamples, seed)
     if as_json:
         _echo(base, [score.record for score in first])
         for other, row in zip(others, compared, strict=True):
-            _echo(other, [_record(comparison) for comparison in row])
+            _echo(other, [_record(test) for test in row])
     else:
-        _print(base.system.name, [other.system.name for other in others], compared)
+        _print(called, [system.name for system in read], compared, signatures)
 
 
 _KEYS = (
@@ -66,9 +69,9 @@ _KEYS = (
 )
 
 
-def _record(comparison: "Comparison") -> dict[str, Any]:
-    more = {"difference_low": comparison.low, "difference_high": comparison.high}
-    return comparison.score.record | {key: getattr(comparison, key) for key in _KEYS} | more
+def _record(test: "PairedTest") -> dict[str, Any]:
+    more = {"difference_low": test.low, "difference_high": test.high}
+    return test.score.record | {key: getattr(test, key) for key in _KEYS} | more
 
 
 def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:
@@ -76,38 +79,46 @@ def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:
     typer.echo(json.dumps(record, allow_nan=False))
 
 
-def _print(base: str, others: list[str], compared: "list[list[Comparison]]") -> None:
-    """One table: a row for each metric and system."""
-    console = scoring.console()
-    console.print(f"[bold]base[/] {escape(base)}", soft_wrap=True)
-    for k, name in enumerate(others):
-        console.print(f"[bold]{scoring.label(k)}[/] {escape(name)}", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric", style="cyan", no_wrap=True)
-    table.add_column("system", justify="center", no_wrap=True)
-    for column in ("base", "value", "difference", "wins %", "p (bs)", "p (ar)"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column_of in zip(*compared, strict=True):
-        for k, c in enumerate(column_of):
-            low, high = scoring.number(c.low), scoring.number(c.high)
-            table.add_row(
-                escape(c.score.metric),
-                scoring.label(k),
-                scoring.number(c.base),
-                scoring.number(c.score.value),
-                f"{c.difference:+.3f} [dim]{escape(f'[{low}, {high}]')}[/]",
-                f"{100 * c.wins:.1f}",
-                _p(c.holm_bootstrap),
-                _p(c.holm_randomisation),
-            )
-    console.print(table)
-    console.print(
-        "\n[dim]wins: resamples in which the system is above the base; difference with its 95 % interval;\n"
-        "p: two-sided, by bootstrap (bs) and approximate randomisation (ar), after Holm. Signatures:"
+def _print(names: list[str], files: list[str], compared: "list[list[PairedTest]]", signatures: bool) -> None:
+    """For each metric a heading, the base, and the others below it."""
+    from dwindle.metrics.catalogue import kind
+
+    out = terminal.console()
+    for name, file in zip(names, files, strict=True):
+        out.print(f"[bold]{escape(name)}[/] ({escape(file)})", soft_wrap=True)
+    out.print()
+    rows: list[tuple[str, ...]] = []
+    for column in zip(*compared, strict=True):  # one metric in all systems
+        shown = kind(column[0].score.metric)
+        heading = f"{column[0].score.metric} {shown.arrow}".rstrip()
+        rows.append((f"[cyan]{escape(heading)}[/]", "", "", "", "", "", ""))
+        rows.append((f"  {escape(names[0])}", shown.text(column[0].base), "", "", "", "", ""))
+        rows += [(f"  {escape(name)}", *_cells(test)) for name, test in zip(names[1:], column, strict=True)]
+    called, *cells = zip(*rows, strict=True)
+    headings = ("value", "difference", "95 % interval", "wins %", "p (bs)", "p (ar)")
+    terminal.show(out, called, [Column(h, c) for h, c in zip(headings, cells, strict=True)])
+    out.print(
+        "\n[dim]wins: resamples in which the system is above the base; p: two-sided, by bootstrap (bs) and approximate "
+        "randomisation (ar), after Holm. ↑ more is better, ↓ less is; coloured where it is clearly better or worse."
+        f"{'' if signatures else ' How each number was made: --signatures.'}"
     )
-    for comparison in compared[0]:
-        console.print(f"[dim]{escape(comparison.score.signature)}", soft_wrap=True)
+    for test in compared[0] if signatures else ():
+        out.print(f"[dim]{escape(str(test.score.signature))}", soft_wrap=True)
 
 
-def _p(value: float) -> str:
-    return f"[bold green]{value:.4f}[/]" if value < 0.05 else f"{value:.4f}"
+def _cells(test: "PairedTest") -> tuple[str, ...]:
+    from dwindle.metrics.catalogue import kind
+
+    shown = kind(test.score.metric)
+    clear = test.holm_randomisation < 0.05 and not test.low <= 0 <= test.high
+    good = test.difference * shown.better
+    colour = (
+        "bold" if clear and not good else "bold green" if clear and good > 0 else "bold red" if clear else "not dim"
+    )
+    return (
+        shown.text(test.score.value),
+        f"[{colour}]{shown.text(test.difference, sign=True)}[/]",
+        f"[dim]{shown.interval(test.low, test.high)}[/]",
+        f"{100 * test.wins:.1f}",
+        *(f"{p:.3f}" for p in (test.holm_bootstrap, test.holm_randomisation)),
+    )

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import systems, terminal
 
 if TYPE_CHECKING:
     from dwindle.data.settings import DataSettings
@@ -43,7 +43,7 @@ def stats(
     Corpora: cnndm, nyt50, wmt14-en-de, wmt14-en-fr, image-paragraphs, jsonl, lines, features, and the made worlds
     newsroom, phrasebook, scenes. Novelty n: percent of the references' n-grams that are not in their source.
     """
-    scoring.need_metrics()
+    systems.need_metrics()
     from dwindle.data.load import load
     from dwindle.metrics.corpus import statistics
 
@@ -106,7 +106,7 @@ def _print(corpus: str, found: "dict[str, CorpusStatistics]") -> None:
         table.add_column(split, justify="right")
     for row, read in _ROWS.items():
         table.add_row(row, *(read(statistics) for statistics in found.values()))
-    scoring.console().print(table)
+    terminal.console().print(table)
 
 
 def _whole(value: int | None) -> str:

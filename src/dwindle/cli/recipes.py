@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import terminal
 from dwindle.cli.running import Changes, running
 
 app = typer.Typer(help="List the recipes; show, copy or check one.", invoke_without_command=True, add_completion=False)
@@ -36,7 +36,7 @@ def recipes(
         table.add_column(column, style=style, no_wrap=column == "recipe")
     for labels in found:
         table.add_row(*(escape(str(labels[key] or "")) for key in ("name", "row", "about", "scale")))
-    scoring.console().print(table)
+    terminal.console().print(table)
 
 
 @app.command("show")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dwindle.cli import scoring
+from dwindle.cli import systems
 
 
 def report(
@@ -22,15 +22,15 @@ def report(
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Also draw the figures into this folder, PNG and SVG.")
     ] = None,
-    metrics: scoring.Metrics = None,
-    lead3: scoring.Lead = False,
-    workers: scoring.Workers = None,
+    metrics: systems.Metrics = None,
+    lead3: systems.Lead = False,
+    workers: systems.Workers = None,
 ) -> None:
     """Write a report: results with differences and confidence, analyses, examples side by side, settings.
 
     The file needs no network and can be passed on. Systems that answer the same items are compared with each other.
     """
-    scoring.need_metrics()
+    systems.need_metrics()
     try:
         import jinja2  # noqa: F401
     except ModuleNotFoundError:

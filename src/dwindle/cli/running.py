@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import terminal
 from dwindle.folder import processes
 
 if TYPE_CHECKING:
@@ -42,19 +42,21 @@ def say(sentence: str) -> None:
 
 def show_scores(run: "Job") -> None:
     """The scores of a run, beside the paper's figures where the recipe has them."""
+    from dwindle.metrics.catalogue import kind
+
     scores = run.scores
     published = run.recipe.published
-    console = scoring.console()
+    console = terminal.console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("metric", style="cyan", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     if published:
         table.add_column("published", justify="right", no_wrap=True)
     for s in scores.records:
-        low, high = scoring.number(s["low"]), scoring.number(s["high"])
-        cells = [escape(s["metric"]), f"{scoring.number(s['value'])} [dim]{escape(f'[{low}, {high}]')}[/]"]
+        shown = kind(s["metric"])
+        cells = [escape(s["metric"]), f"{shown.text(s['value'])} [dim]{shown.interval(s['low'], s['high'])}[/]"]
         if published:
-            cells.append(f"{published[s['metric']]:.2f}" if s["metric"] in published else "")
+            cells.append(shown.text(published[s["metric"]]) if s["metric"] in published else "")
         table.add_row(*cells)
     console.print(table)
-    console.print(f"[dim]{scores.items} items. Value [95 % interval]. Signatures and all else: {escape(str(run))}")
+    console.print(f"[dim]{scores.items} items. Value, 95 % interval. Signatures and all else: {escape(str(run))}")

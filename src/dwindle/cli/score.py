@@ -6,53 +6,60 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from dwindle.cli import scoring
+from dwindle.cli import systems, terminal
+from dwindle.cli.terminal import Column
 
 if TYPE_CHECKING:
     from dwindle.metrics.score import Score
+
+    Scored = list[tuple[str, int, list[Score]]]
 
 
 def score(
     files: Annotated[
         list[Path] | None, typer.Argument(help="outputs.jsonl files, or folders of runs.", show_default=False)
     ] = None,
-    metrics: scoring.Metrics = None,
-    hyp: scoring.Hypotheses = None,
-    ref: scoring.References = None,
-    src: scoring.Sources = None,
-    lead3: scoring.Lead = False,
+    metrics: systems.Metrics = None,
+    hyp: systems.Hypotheses = None,
+    ref: systems.References = None,
+    src: systems.Sources = None,
+    lead3: systems.Lead = False,
     halves: Annotated[
         bool, typer.Option("--halves", help="Also score the items with short and with long sources.")
     ] = False,
-    resamples: scoring.Resamples = 1000,
-    seed: scoring.Seed = 1,
-    workers: scoring.Workers = None,
-    as_json: scoring.AsJson = False,
+    resamples: systems.Resamples = 1000,
+    seed: systems.Seed = 1,
+    workers: systems.Workers = None,
+    names: systems.Names = None,
+    signatures: systems.Signatures = False,
+    as_json: systems.AsJson = False,
 ) -> None:
     """Score outputs: one JSON object a line with id, source, reference (or references), hypothesis.
 
-    Metrics: rouge, bleu, cider, cider-d, mover, repetition, novelty, copied, layout, length, entropy, world,
-    or one of a family, such as rouge1 or omission. Options follow a colon: rouge:recall, rouge:rouge-score,
-    bleu:moses-de+compound, cider:words, mover:ENCODER, repetition:micro, length:ratio, entropy:FILE.npz.
+    Metrics: rouge, bleu, coco-bleu, cider, cider-d, mover, repetition, novelty, copied, layout, length, entropy,
+    world, or one of a group, such as rouge1 or omission. Options follow a colon: rouge:recall, rouge:rouge-score,
+    bleu:moses-de+compound, cider:spaces, mover:ENCODER, repetition:micro, length:ratio, entropy:FILE.npz.
 
-    The folder of a run is scored by the metrics of its recipe, and its scores.json is written.
+    The folder of a run is scored by the metrics of its recipe unless others are named; its scores.json gets the scores
+    and keeps those of other metrics.
     """
-    scoring.need_metrics()
+    systems.need_metrics()
     from dwindle.folder import scores as kept
     from dwindle.metrics import halves as by_length
     from dwindle.metrics.significance import intervals
 
-    scored: list[tuple[str, int, list[Score]]] = []
-    runs = scoring.runs(files) if metrics is None else {}
-    for system in scoring.systems(files, hyp, ref, src, lead3):
+    runs = systems.runs(files)
+    read = systems.systems(files, hyp, ref, src, lead3)
+    called = systems.names(read, names)
+    scored: Scored = []
+    for system in read:
         run = runs.get(system.name)
-        wanted = scoring.chosen(",".join(run.recipe.metrics) if run else metrics, system)
-        statistics = scoring.reduced(system, wanted, workers)
+        wanted = systems.chosen(",".join(run.recipe.metrics) if run and metrics is None else metrics, system)
+        statistics = systems.reduced(system, wanted, workers)
         scores = intervals(statistics, wanted, resamples, seed)
         if run:
-            kept.write(run.path, len(system), (score.record for score in scores))
+            kept.add(run.path, len(system), (score.record for score in scores))
         for half, part in by_length.halves(statistics).items() if halves else ():
             scores += intervals(part, [by_length.renamed(metric, half) for metric in wanted], resamples, seed)
         scored.append((system.name, len(system), scores))
@@ -61,28 +68,49 @@ def score(
             record = {"file": name, "items": items, "scores": [s.record for s in scores]}
             typer.echo(json.dumps(record, allow_nan=False))
     else:
-        _print(scored)
+        _print(called, scored, signatures)
 
 
-def _print(scored: "list[tuple[str, int, list[Score]]]") -> None:
-    """Which system is which, a table with a row a metric and a column a system, then the signatures."""
-    console = scoring.console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric", style="cyan", no_wrap=True)
-    for k, (name, items, _) in enumerate(scored):
-        console.print(f"[bold]{scoring.label(k)}[/] {escape(name)} ({items} items)", soft_wrap=True)
-        table.add_column(scoring.label(k), justify="right", no_wrap=True)
+def _print(names: list[str], scored: "Scored", signatures: bool) -> None:
+    """One system is a list of metrics; of several, each is a row, with the metrics in columns."""
+    from dwindle.metrics.catalogue import kind
+
+    out = terminal.console()
     by_system = [{s.metric: s for s in scores} for _, _, scores in scored]
-    for metric in dict.fromkeys(metric for scores in by_system for metric in scores):
-        table.add_row(escape(metric), *(_cell(scores.get(metric)) for scores in by_system))
-    console.print(table)
-    console.print("\n[dim]Value [95 % interval]. Signatures:")
-    for signature in dict.fromkeys(s.signature for _, _, scores in scored for s in scores):
-        console.print(f"[dim]{escape(signature)}", soft_wrap=True)
+    metrics = list(dict.fromkeys(metric for scores in by_system for metric in scores))
+    headings = [escape(f"{metric} {kind(metric).arrow}".rstrip()) for metric in metrics]
+    for called, (name, items, _) in zip(names, scored, strict=True):
+        out.print(f"[bold]{escape(called)}[/] ({items:,} items, {escape(name)})", soft_wrap=True)
+    out.print()
+    if len(scored) == 1:
+        values, bounds = zip(*(_value_and_interval(score) for score in by_system[0].values()), strict=True)
+        rows = [f"[cyan]{heading}[/]" for heading in headings]
+        terminal.show(out, rows, [Column("value", values), Column("95 % interval", bounds)])
+        said = "Intervals by bootstrap"
+    else:
+        rows = [f"[bold]{escape(name)}[/]" for name in names]
+        cells = [tuple(_value_and_half(scores.get(metric)) for scores in by_system) for metric in metrics]
+        terminal.show(out, rows, [Column(f"[cyan]{h}[/]", c) for h, c in zip(headings, cells, strict=True)])
+        said = "Value ± half of its 95 % interval (bootstrap)"
+    said += "; ↑ more is better, ↓ less is."
+    out.print(f"\n[dim]{said}{'' if signatures else ' How each number was made: --signatures.'}", soft_wrap=True)
+    for signature in dict.fromkeys(str(s.signature) for _, _, scores in scored for s in scores) if signatures else ():
+        out.print(f"[dim]{escape(signature)}", soft_wrap=True)
 
 
-def _cell(score: "Score | None") -> str:
+def _value_and_interval(score: "Score") -> tuple[str, str]:
+    from dwindle.metrics.catalogue import kind
+
+    shown = kind(score.metric)
+    assert score.low is not None
+    assert score.high is not None
+    return shown.text(score.value), f"[dim]{shown.interval(score.low, score.high)}[/]"
+
+
+def _value_and_half(score: "Score | None") -> str:
+    from dwindle.metrics.catalogue import kind
+
     if score is None or score.low is None or score.high is None:
         return ""
-    low, high = scoring.number(score.low), scoring.number(score.high)
-    return f"{scoring.number(score.value)} [dim]{escape(f'[{low}, {high}]')}[/]"
+    shown = kind(score.metric)
+    return f"{shown.text(score.value)} [dim]±{shown.text((score.high - score.low) / 2)}[/]"

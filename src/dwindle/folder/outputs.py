@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dwindle.folder import whole
+from dwindle.folder import names, whole
 
 _KNOWN = {"id", "source", "reference", "references", "hypothesis"}
 
@@ -43,6 +43,17 @@ class Outputs:
 
     def where(self, item: Item) -> str:
         return f"{self.name}, line {item.line}" if item.line else f"{self.name}, item {item.id!r}"
+
+    @property
+    def has(self) -> frozenset[str]:
+        """What every item has of ``references``, ``source`` and ``gold``; and ``coverage``, if the file lies beside."""
+        found = {
+            "references": all(item.references and all(map(str.strip, item.references)) for item in self.items),
+            "source": all(item.source is not None for item in self.items),
+            "gold": all(item.extra.get("gold") is not None for item in self.items),
+            "coverage": self.folder is not None and (self.folder / names.COVERAGE).is_file(),
+        }
+        return frozenset(name for name, is_there in found.items() if is_there)
 
     @property
     def empty(self) -> tuple[Item, ...]:

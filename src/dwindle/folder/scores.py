@@ -31,6 +31,12 @@ def write(folder: Path, items: int, records: Iterable[dict[str, Any]]) -> None:
     whole.write_json(folder / names.SCORES, content)
 
 
+def add(folder: Path, items: int, records: Iterable[dict[str, Any]]) -> None:
+    """Write these scores, and keep those of other metrics if they are of the same outputs."""
+    kept = read(folder).records if fit(folder) else ()
+    write(folder, items, {record["metric"]: record for record in [*kept, *records]}.values())
+
+
 def read(folder: Path) -> Scores:
     """The scores in ``folder``."""
     path = folder / names.SCORES

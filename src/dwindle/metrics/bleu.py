@@ -1,6 +1,8 @@
 """BLEU: the statistics of `sacrebleu`, on its own tokens or on Moses tokens as in the translation papers.
 
-Papineni et al. (2002), smoothed as sacrebleu does ("exp"). Newlines inside a text count as spaces.
+Papineni et al. (2002), smoothed as sacrebleu does ("exp"). Newlines inside a text count as spaces. ``+compound`` is
+what fairseq's ``compound_split_bleu.sh`` does to the English-German outputs of Ott et al. (2018): their texts were
+tokenised by Moses without its aggressive hyphens, and the script parts the hyphens, once, on both sides.
 """
 
 import re
@@ -10,21 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.folder.outputs import Item
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric
+from dwindle.metrics.signature import made
 
+KIND = Kind("bleu", "BLEU", 1)
 _ORDER = 4
-_COMPOUND = re.compile(r"(\S)-(\S)")
+_COMPOUND = re.compile(r"(\S)-(\S)", re.ASCII)  # Perl's \s, on bytes, knows ASCII blanks only
 
 
 @dataclass(frozen=True)
 class Bleu:
     """Row of ten counts: length of output and of the closest reference, matched 1..4-grams, 1..4-grams.
 
-    ``moses``: tokenise for this language as Moses does (with its aggressive hyphens), then let sacrebleu only
-    split at spaces; the empty string leaves tokenising to sacrebleu's ``tokens``. ``compound``: part
-    compounds at hyphens (rich-text -> rich ##AT##-##AT## text), as the papers since Vaswani et al. (2017) do.
+    ``moses``: tokenise for this language as Moses does, then let sacrebleu only split at spaces; the empty
+    string leaves tokenising to sacrebleu's ``tokens``. Hyphens are Moses' aggressive ones (rich @-@ text), or
+    with ``compound`` those of the papers since Vaswani et al. (2017): rich ##AT##-##AT## text.
     """
 
     tokens: str = "13a"
@@ -40,7 +44,7 @@ class Bleu:
     def _prepare(self, text: str) -> str:
         text = text.replace("\n", " ")
         if self.moses:
-            text = _moses(self.moses).tokenize(text, aggressive_dash_splits=True, return_str=True, escape=True)
+            text = _moses(self.moses).tokenize(text, aggressive_dash_splits=not self.compound, return_str=True)
         if self.compound:
             text = _COMPOUND.sub(r"\1 ##AT##-##AT## \2", text)
         return text
@@ -61,22 +65,33 @@ def bleu(sums: Array, items: int) -> Array:
 
 def metrics(option: str = "") -> list[Metric]:
     """``""`` is sacrebleu with its tokens 13a; ``none`` splits at spaces; ``moses``, ``moses-de`` tokenises
-    as Moses does for that language (English unless said); ``+compound`` parts compounds; else a tokenizer of
-    sacrebleu."""
+    as Moses does for that language (English unless said); else a tokenizer of sacrebleu. ``+compound``, for
+    German only, parts compounds: moses-de+compound, or none+compound for text that is tokenised already."""
     tokens, *more = option.split("+")
     if more not in ([], ["compound"]):
         raise ValueError(f"bleu has no option {option!r}: only +compound can be added, as in bleu:moses-de+compound")
+    if more and tokens not in ("moses-de", "none"):
+        raise ValueError(
+            f"bleu has no option {option!r}: compounds are parted in German only, "
+            "as bleu:moses-de+compound, or bleu:none+compound for tokenised text"
+        )
     language = ""
     if tokens == "moses" or tokens.startswith("moses-"):
         language, sacre = tokens.removeprefix("moses").removeprefix("-") or "en", "none"
     else:
         sacre = tokens or "13a"
     reduction = Bleu(sacre, language, bool(more))
-    details = f"case:mixed|eff:no|tok:{sacre}|smooth:exp" + (f"|moses:{language}-a" if language else "")
-    details += ("|compound:split" if more else "") + f"|sacrebleu:{_version()}|version:{__version__}"
+    settings = made(
+        case="mixed",
+        eff="no",
+        tok=sacre,
+        smooth="exp",
+        moses=language or None,
+        hyphens="compound-split" if more else "aggressive" if language else None,
+        sacrebleu=_version(),
+    )
     _sacrebleu(sacre)
-    name = f"bleu:{option}" if option else "bleu"
-    return [Metric(name, reduction, tuple(range(2 + 2 * _ORDER)), bleu, details)]
+    return [Metric(KIND, reduction, tuple(range(2 + 2 * _ORDER)), bleu, settings, option)]
 
 
 @cache

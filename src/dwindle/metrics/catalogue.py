@@ -1,12 +1,14 @@
-"""Every metric by name. A name is a family (``rouge``) or a member (``rouge1``), with an option after a colon
+"""Every metric by name. A name is a group (``rouge``) or a member of one (``rouge1``), with an option after a colon
 (``rouge:recall``, ``bleu:moses-de``, ``mover:PATH``)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dwindle.folder.outputs import Outputs
 from dwindle.metrics import (
     bleu,
     cider,
+    coco_bleu,
     copied,
     entropy,
     layout,
@@ -17,51 +19,74 @@ from dwindle.metrics import (
     rouge,
     world,
 )
+from dwindle.metrics.kind import Kind, split
 from dwindle.metrics.score import Metric
 
 
 @dataclass(frozen=True)
-class Family:
-    """Metrics that are reduced together: how they are built from an option, and their names without one."""
+class Group:
+    """Metrics that are reduced together: how they are built from an option, and what they are."""
 
     build: Callable[[str], list[Metric]]
-    members: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    default: bool = False
+    """Whether it is measured wherever the outputs allow it, without being asked for."""
 
 
-FAMILIES = {
-    "rouge": Family(rouge.metrics, rouge.NAMES),
-    "bleu": Family(bleu.metrics, ("bleu",)),
-    "cider": Family(cider.metrics, ("cider",)),
-    "cider-d": Family(cider.metrics_d, ("cider-d",)),
-    "mover": Family(moverscore.metrics, moverscore.NAMES),
-    "repetition": Family(repetition.metrics, tuple(f"repetition{n}" for n in repetition.ORDERS)),
-    "novelty": Family(novelty.metrics, tuple(f"novelty{n}" for n in copied.ORDERS)),
-    "copied": Family(copied.metrics, ("copied-share", "copied-longest")),
-    "layout": Family(layout.metrics, ("layout1", "layout2", "layoutL", "layoutL-reverse")),
-    "length": Family(length.metrics, ("length", "sentences")),
-    "entropy": Family(
-        entropy.metrics, ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even")
-    ),
-    "world": Family(world.metrics, world.NAMES),
+GROUPS = {
+    "rouge": Group(rouge.metrics, rouge.KINDS, default=True),
+    "bleu": Group(bleu.metrics, (bleu.KIND,)),
+    "coco-bleu": Group(coco_bleu.metrics, coco_bleu.KINDS),
+    "cider": Group(cider.metrics, (cider.CIDER,)),
+    "cider-d": Group(cider.metrics_d, (cider.CIDER_D,)),
+    "mover": Group(moverscore.metrics, moverscore.KINDS),
+    "repetition": Group(repetition.metrics, repetition.KINDS, default=True),
+    "novelty": Group(novelty.metrics, novelty.KINDS, default=True),
+    "copied": Group(copied.metrics, (copied.SHARE, copied.LONGEST), default=True),
+    "layout": Group(layout.metrics, layout.KINDS, default=True),
+    "length": Group(length.metrics, (length.LENGTH, length.SENTENCES, length.RATIO), default=True),
+    "entropy": Group(entropy.metrics, entropy.KINDS, default=True),
+    "world": Group(world.metrics, world.KINDS, default=True),
 }
-_OWNERS = {member: name for name, family in FAMILIES.items() for member in family.members}
+_OWNERS = {kind.name: name for name, group in GROUPS.items() for kind in group.kinds}
+_KINDS = {kind.name: kind for group in GROUPS.values() for kind in group.kinds}
 
 
-def find(names: list[str]) -> list[Metric]:
-    """The metrics of these names, in order, each once. The option of a member is that of its family."""
+def find(names: Sequence[str]) -> list[Metric]:
+    """The metrics of these names, in order, each once. The option of a member is that of its group."""
     found: dict[str, Metric] = {}
     for name in names:
         head, _, option = name.partition(":")
-        owner = head if head in FAMILIES else _OWNERS.get(head)
+        owner = head if head in GROUPS else _OWNERS.get(head)
         if owner is None:
-            raise ValueError(f"no metric is called {head!r}: choose from {', '.join(FAMILIES)}")
-        metrics = FAMILIES[owner].build(option)
-        if head not in FAMILIES:
-            metrics = [m for m in metrics if m.name.partition(":")[0] == head]
+            raise ValueError(f"no metric is called {head!r}: choose from {', '.join(GROUPS)}")
+        metrics = GROUPS[owner].build(option)
+        if head not in GROUPS:
+            metrics = [m for m in metrics if split(m.name).kind == head]
             if not metrics:
                 raise ValueError(f"{head} has no option {option!r}: leave it out")
         for metric in metrics:
             found[metric.name] = metric
     if not found:
-        raise ValueError(f"no metric was named: choose from {', '.join(FAMILIES)}")
+        raise ValueError(f"no metric was named: choose from {', '.join(GROUPS)}")
     return list(found.values())
+
+
+def defaults(*systems: Outputs) -> list[Metric]:
+    """What is measured when nothing was asked for: every quick metric that all of these systems allow."""
+    metrics = find([name for name, group in GROUPS.items() if group.default])
+    return [metric for metric in metrics if all(metric.reduction.needs <= system.has for system in systems)]
+
+
+def kind(name: str) -> Kind:
+    """What the metric of this full name is; one that is not of this house has a name and nothing more."""
+    parts = split(name)
+    known = _KINDS.get(f"{parts.kind}:{parts.option}") or _KINDS.get(parts.kind)
+    return known or Kind(parts.kind, parts.kind)
+
+
+def title(name: str) -> str:
+    """A metric's full name for people: title, option, unit, half."""
+    parts, known = split(name), kind(name)
+    option = f" {parts.option}" if parts.option and ":" not in known.name else ""
+    return known.title + option + (f", {known.unit}" if known.unit else "") + (f", {parts.half}" if parts.half else "")

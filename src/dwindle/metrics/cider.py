@@ -3,8 +3,9 @@
 What captioning papers print as CIDEr is the output of the COCO tool, which computes CIDEr-D: tf-idf cosine of
 1- to 4-grams, hypothesis counts clipped to the reference's, times a Gaussian of the difference in length.
 Here ``cider`` and ``cider-d`` both are that, and ``cider:plain`` is the first formula of the article, without
-clip and Gaussian. Scale: 0 to 10, as the tool (papers multiply by 100). A text is parted at spaces, as the
-tool does after its tokenizer.
+clip and Gaussian. Scale: 0 to 10, as the tool (papers multiply by 100). The tool lower-cases and drops
+punctuation before it counts, and so do the words of this room; text that went through a tokenizer already is
+parted at spaces by ``cider:spaces``, as the tool does after its own.
 """
 
 import math
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.folder.outputs import Outputs
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
+from dwindle.metrics.signature import made
 from dwindle.metrics.words import words
 
+CIDER, CIDER_D = Kind("cider", "CIDEr", 1, decimals=4), Kind("cider-d", "CIDEr-D", 1, decimals=4)
 _ORDER = 4
 _SIGMA = 6.0
 _WORD_BITS = 32
@@ -132,30 +135,35 @@ class Cider:
     """One column: CIDEr of the item, with document frequencies from all references of the file."""
 
     plain: bool = False
-    unicode_words: bool = False
+    spaces: bool = False
     needs: frozenset[str] = frozenset({"references"})
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
         documents = [item.references for item in system.items]
-        scorer = CiderScorer(documents, self.plain, self.unicode_words)
+        scorer = CiderScorer(documents, self.plain, unicode_words=not self.spaces)
         rewards = scorer.rewards([item.hypothesis for item in system.items], documents)
         progress(len(system))
         return rewards[:, None]
 
 
-def metrics(option: str = "", name: str = "cider") -> list[Metric]:
-    """``""`` parts at spaces, ``words`` at Unicode words (for text that is not tokenised), ``plain`` is CIDEr
-    without clip and Gaussian; ``plain+words`` is both."""
+def metrics(option: str = "", kind: Kind = CIDER) -> list[Metric]:
+    """``""`` counts Unicode words, ``spaces`` what stands between spaces (for text that is tokenised); ``plain``
+    is CIDEr without clip and Gaussian; ``plain+spaces`` is both."""
     chosen = set(option.split("+")) - {""}
-    if not chosen <= ({"words"} if name == "cider-d" else {"plain", "words"}):
-        raise ValueError(f"{name} has no option {option!r}: write cider, cider:words, cider:plain or cider:plain+words")
-    plain, unicode_words = "plain" in chosen, "words" in chosen
-    details = f"formula:{'cider' if plain else 'cider-d'}|sigma:{'none' if plain else '6'}|df:references"
-    details += f"|tok:{'words' if unicode_words else 'spaces'}|version:{__version__}"
-    full = f"{name}:{option}" if option else name
-    return [Metric(full, Cider(plain, unicode_words), (0,), mean, details)]
+    if not chosen <= ({"spaces"} if kind is CIDER_D else {"plain", "spaces"}):
+        raise ValueError(
+            f"{kind.name} has no option {option!r}: write cider, cider:spaces, cider:plain or cider:plain+spaces"
+        )
+    plain, spaces = "plain" in chosen, "spaces" in chosen
+    settings = made(
+        formula="cider" if plain else "cider-d",
+        sigma="none" if plain else "6",
+        df="references",
+        tok="spaces" if spaces else "words",
+    )
+    return [Metric(kind, Cider(plain, spaces), (0,), mean, settings, option)]
 
 
 def metrics_d(option: str = "") -> list[Metric]:
     """CIDEr-D under its own name."""
-    return metrics(option, "cider-d")
+    return metrics(option, CIDER_D)

@@ -5,13 +5,16 @@ which follow from one number a word: how long a run of the source can be read fr
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dwindle import __version__
 from dwindle.folder.outputs import Item
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Metric, mean, percent
+from dwindle.metrics.signature import made
 from dwindle.metrics.words import words
 
 ORDERS = (1, 2, 3, 4, 5)
 SPAN = 3
+SHARE = Kind("copied-share", "copied words", 0, "%", 1)
+LONGEST = Kind("copied-longest", "longest copy", 0, "words", 1)
 
 
 def run_lengths(text: Sequence[str], source: Sequence[str]) -> list[int]:
@@ -67,11 +70,11 @@ def metrics(option: str = "") -> list[Metric]:
     span."""
     if option not in ("", "micro"):
         raise ValueError(f"copied has no option {option!r}: write copied (macro) or copied:micro")
-    details = f"avg:{option or 'macro'}|span:{SPAN}+|tok:words|version:{__version__}"
+    settings = made(avg=option or "macro", span=f"{SPAN}+", tok="words")
     first = 3 * len(ORDERS)
     if option:
-        return [Metric("copied-share:micro", Copied(), (first, first + 1), percent, details)]
+        return [Metric(SHARE, Copied(), (first, first + 1), percent, settings, option)]
     return [
-        Metric("copied-share", Copied(), (first + 2,), mean, details),
-        Metric("copied-longest", Copied(), (first + 3,), mean, details),
+        Metric(SHARE, Copied(), (first + 2,), mean, settings),
+        Metric(LONGEST, Copied(), (first + 3,), mean, settings),
     ]

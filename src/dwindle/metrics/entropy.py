@@ -12,11 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.folder.coverage_file import read
 from dwindle.folder.names import COVERAGE
 from dwindle.folder.outputs import Outputs
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
+from dwindle.metrics.signature import made
+
+KINDS = (
+    Kind("entropy-raw", "H raw", 0, "nats"),
+    Kind("entropy-raw-even", "H raw / log n", decimals=3),
+    Kind("entropy-effective", "H effective", 0, "nats"),
+    Kind("entropy-effective-even", "H effective / log n", decimals=3),
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,10 @@ class Entropy:
     coverage.npz in the folder of the outputs."""
 
     path: str = ""
-    needs: frozenset[str] = frozenset()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset() if self.path else frozenset({"coverage"})
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
         path = Path(self.path) if self.path else (system.folder or Path()) / COVERAGE
@@ -59,6 +70,5 @@ def _row(coverage: Array, where: str) -> list[float]:
 def metrics(option: str = "") -> list[Metric]:
     """``entropy-raw`` and ``entropy-effective`` in nats, and each over log n; the option is the coverage
     file."""
-    names = ("entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even")
-    details = f"unit:nats|layers:mean|file:{Path(option).name if option else COVERAGE}|version:{__version__}"
-    return [Metric(name, Entropy(option), (i,), mean, details) for i, name in enumerate(names)]
+    settings = made(unit="nats", layers="mean", file=Path(option).name if option else COVERAGE)
+    return [Metric(kind, Entropy(option), (i,), mean, settings) for i, kind in enumerate(KINDS)]

@@ -27,4 +27,4 @@ def halves(statistics: Statistics) -> dict[str, Statistics]:
 
 def renamed(metric: Metric, half: str) -> Metric:
     """The metric as ``metric/short`` or ``metric/long``, so that no score hides which half it is of."""
-    return replace(metric, name=f"{metric.name}/{half}", details=f"half:{half}|{metric.details}")
+    return replace(metric, half=half)

@@ -7,13 +7,20 @@ F1 are the same both ways; the union LCS of ROUGE-L is not, so both directions a
 
 from dataclasses import dataclass, replace
 
-from dwindle import __version__
 from dwindle.folder.outputs import Item, Outputs
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.rouge import measures, pair_hits, text
 from dwindle.metrics.score import Metric, mean
+from dwindle.metrics.signature import made
 from dwindle.metrics.words import sentences
 
 LEAD = 3
+KINDS = (
+    Kind("layout1", "lead R-1", -1),
+    Kind("layout2", "lead R-2", -1),
+    Kind("layoutL", "lead R-L", -1),
+    Kind("layoutL-reverse", "lead R-L, reversed", -1),
+)
 
 
 def lead(source: str) -> str:
@@ -27,7 +34,7 @@ def lead3(system: Outputs) -> Outputs:
         if item.source is None:
             raise ValueError(f"LEAD-3 needs sources, but {system.where(item)} has none: add them")
     items = tuple(replace(item, hypothesis=lead(item.source or "")) for item in system.items)
-    return Outputs(f"LEAD-3 of {system.name}", items, system.folder)
+    return Outputs(f"LEAD-3 of {system.name}", items)
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,5 @@ def metrics(option: str = "") -> list[Metric]:
     """``layout1``, ``layout2``, ``layoutL`` and ``layoutL-reverse``."""
     if option:
         raise ValueError(f"layout has no option {option!r}: write layout")
-    names = ("layout1", "layout2", "layoutL", "layoutL-reverse")
-    details = f"lead:{LEAD}|measure:f1|tok:rouge-1.5.5|stem:porter+wordnet2.0|version:{__version__}"
-    return [Metric(name, Layout(), (i,), mean, details) for i, name in enumerate(names)]
+    settings = made(lead=LEAD, measure="f1", tok="rouge-1.5.5", stem="porter+wordnet2.0")
+    return [Metric(kind, Layout(), (i,), mean, settings) for i, kind in enumerate(KINDS)]

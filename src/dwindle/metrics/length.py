@@ -4,10 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.folder.outputs import Item
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.signature import made
 from dwindle.metrics.words import sentences, words
+
+LENGTH = Kind("length", "length", 0, "words", 1)
+RATIO = Kind("length:ratio", "length to reference")
+SENTENCES = Kind("sentences", "sentences", decimals=1)
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,10 @@ def metrics(option: str = "") -> list[Metric]:
     words."""
     if option not in ("", "ratio"):
         raise ValueError(f"length has no option {option!r}: write length or length:ratio")
-    details = f"tok:words|version:{__version__}"
+    settings = made(tok="words")
     if option:
-        return [Metric("length:ratio", LengthRatio(), (0, 2), _ratio, details)]
+        return [Metric(RATIO, LengthRatio(), (0, 2), _ratio, settings)]
     return [
-        Metric("length", Length(), (0,), mean, details),
-        Metric("sentences", Length(), (1,), mean, details),
+        Metric(LENGTH, Length(), (0,), mean, settings),
+        Metric(SENTENCES, Length(), (1,), mean, settings),
     ]

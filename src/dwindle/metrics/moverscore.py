@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.folder.outputs import Outputs
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
+from dwindle.metrics.signature import made
 
-NAMES = ("mover1", "mover2")
+KINDS = (Kind("mover1", "Mover-1", 1, slow=True), Kind("mover2", "Mover-2", 1, slow=True))
 _LAYERS, _BATCH = 5, 32
 
 
@@ -172,9 +173,17 @@ def metrics(option: str = "") -> list[Metric]:
     """``mover1`` and ``mover2``; the option names the encoder."""
     if not option:
         raise ValueError("MoverScore needs an encoder: name one as mover:ENCODER, a model's name or its folder")
-    details = f"encoder:{option}|layers:last{_LAYERS},min+mean+max|idf:own|pieces:first|cost:squared|refs:best"
-    details += f"|POT:{_version('POT')}|transformers:{_version('transformers')}|version:{__version__}"
-    return [Metric(f"{name}:{Path(option).name}", Mover(option), (i,), mean, details) for i, name in enumerate(NAMES)]
+    settings = made(
+        encoder=option,
+        layers=f"last{_LAYERS},min+mean+max",
+        idf="own",
+        pieces="first",
+        cost="squared",
+        refs="best",
+        POT=_version("POT"),
+        transformers=_version("transformers"),
+    )
+    return [Metric(kind, Mover(option), (i,), mean, settings, Path(option).name) for i, kind in enumerate(KINDS)]
 
 
 def _version(package: str) -> str:

@@ -4,10 +4,13 @@
 """
 
 from dwindle.metrics.copied import ORDERS, Copied
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.repetition import per_order
 from dwindle.metrics.score import Metric
+
+KINDS = tuple(Kind(f"novelty{n}", f"novel {n}-grams", 0, "%", 1) for n in ORDERS)
 
 
 def metrics(option: str = "") -> list[Metric]:
     """``""`` is macro, the mean over outputs; ``micro`` pools the n-grams of all outputs."""
-    return per_order("novelty", Copied(), ORDERS, option)
+    return per_order("novelty", Copied(), KINDS, option)

@@ -6,12 +6,14 @@ formula (it says "computed with the duplicate n-grams"); this is the usual one. 
 
 from dataclasses import dataclass
 
-from dwindle import __version__
 from dwindle.folder.outputs import Item
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import ItemReduction, Metric, mean, percent
+from dwindle.metrics.signature import made
 from dwindle.metrics.words import words
 
 ORDERS = (1, 2, 3, 4)
+KINDS = tuple(Kind(f"repetition{n}", f"repeated {n}-grams", -1, "%") for n in ORDERS)
 
 
 @dataclass(frozen=True)
@@ -32,18 +34,17 @@ class Repetition:
 
 def metrics(option: str = "") -> list[Metric]:
     """``""`` is macro, the mean over outputs; ``micro`` pools the n-grams of all outputs."""
-    return per_order("repetition", Repetition(), ORDERS, option)
+    return per_order("repetition", Repetition(), KINDS, option)
 
 
-def per_order(name: str, reduction: ItemReduction, orders: tuple[int, ...], option: str) -> list[Metric]:
+def per_order(name: str, reduction: ItemReduction, kinds: tuple[Kind, ...], option: str) -> list[Metric]:
     """One metric for each n from columns (part, whole, percentage), macro or micro."""
     if option not in ("", "micro"):
         raise ValueError(f"{name} has no option {option!r}: write {name} (macro) or {name}:micro")
-    details = f"avg:{option or 'macro'}|tok:words|version:{__version__}"
-    suffix = f":{option}" if option else ""
+    settings = made(avg=option or "macro", tok="words")
     return [
-        Metric(f"{name}{n}{suffix}", reduction, (3 * i, 3 * i + 1), percent, details)
+        Metric(kind, reduction, (3 * i, 3 * i + 1), percent, settings, option)
         if option
-        else Metric(f"{name}{n}", reduction, (3 * i + 2,), mean, details)
-        for i, n in enumerate(orders)
+        else Metric(kind, reduction, (3 * i + 2,), mean, settings)
+        for i, kind in enumerate(kinds)
     ]

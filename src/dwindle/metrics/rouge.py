@@ -15,16 +15,17 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from dwindle import __version__
 from dwindle.folder.outputs import Item, Outputs
 from dwindle.metrics import lcs
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
+from dwindle.metrics.signature import made
 from dwindle.metrics.stem import irregular, porter
 from dwindle.metrics.words import rouge_tokens
 
 T = TypeVar("T")
 Style = Literal["1.5.5", "porter", "rouge-score"]
-NAMES = ("rouge1", "rouge2", "rougeL")
+KINDS = (Kind("rouge1", "ROUGE-1", 1), Kind("rouge2", "ROUGE-2", 1), Kind("rougeL", "ROUGE-L", 1))
 _ASCII_WORDS = re.compile("[a-z0-9]+")
 
 
@@ -204,16 +205,17 @@ def metrics(option: str = "") -> list[Metric]:
         raise ValueError(f"ROUGE has no option {option!r}: write rouge or one of {names}")
     style, limited = _STYLES[option], option == "recall"
     reduction = ScriptRouge() if option == "script" else Rouge(style, limited)
-    measure = "recall|cut:reference-words" if limited else "f1"
-    average = "|avg:1000-perl-resamples" if option == "script" else ""
     tokens, references = ("rouge-score", "best") if style == "rouge-score" else ("rouge-1.5.5", "average")
-    details = f"measure:{measure}|tok:{tokens}|stem:{_STEMMERS[style]}|refs:{references}{average}"
-    details += f"|version:{__version__}"
-    suffix = f":{option}" if option else ""
-    return [
-        Metric(name + suffix, reduction, (3 * i + (0 if limited else 2),), mean, details)
-        for i, name in enumerate(NAMES)
-    ]
+    settings = made(
+        measure="recall" if limited else "f1",
+        cut="reference-words" if limited else None,
+        tok=tokens,
+        stem=_STEMMERS[style],
+        refs=references,
+        avg="1000-perl-resamples" if option == "script" else None,
+    )
+    column = 0 if limited else 2
+    return [Metric(kind, reduction, (3 * i + column,), mean, settings, option) for i, kind in enumerate(KINDS)]
 
 
 @cache

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dwindle.folder.outputs import Item, Outputs
+from dwindle.metrics.kind import Kind, Name
+from dwindle.metrics.signature import Settings, Signature
 
 Array = npt.NDArray[np.float64]
 Formula = Callable[[Array, int], Array]
@@ -31,14 +33,15 @@ class Score:
 
     metric: str
     value: float
-    signature: str
+    signature: Signature
     low: float | None = None
     high: float | None = None
 
     @property
     def record(self) -> dict[str, str | float | None]:
         """As JSON shows it."""
-        return {key: getattr(self, key) for key in ("metric", "value", "low", "high", "signature")}
+        bounds = {"value": self.value, "low": self.low, "high": self.high}
+        return {"metric": self.metric, **bounds, "signature": str(self.signature)}
 
 
 class Reduction(Protocol):
@@ -46,7 +49,7 @@ class Reduction(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which of ``references`` and ``source`` an item must have."""
+        """Which of ``references``, ``source``, ``gold`` and ``coverage`` there must be: see `Outputs.has`."""
 
     def __hash__(self) -> int: ...
 
@@ -67,20 +70,28 @@ class CorpusReduction(Reduction, Protocol):
 
 @dataclass(frozen=True)
 class Metric:
-    """A name, the columns it reads from its reduction's rows, and a formula on their sum over items.
+    """What it is, the columns it reads from its reduction's rows, and a formula on their sum over items.
 
     ``formula(sums, items)``: sums (..., K) over that many items -> values (...).
     """
 
-    name: str
+    kind: Kind
     reduction: ItemReduction | CorpusReduction
     columns: tuple[int, ...]
     formula: Formula
-    details: str
+    settings: Settings
+    option: str = ""
+    half: str = ""
+    """``short`` or ``long`` if it is of one half of the items."""
 
     @property
-    def signature(self) -> str:
-        return f"{self.name}|{self.details}"
+    def name(self) -> str:
+        return str(Name(self.kind.name, self.option, self.half))
+
+    @property
+    def signature(self) -> Signature:
+        half = (("half", self.half),) if self.half else ()
+        return Signature(self.name, (*half, *self.settings))
 
 
 def mean(sums: Array, items: int) -> Array:

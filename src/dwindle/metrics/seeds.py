@@ -9,8 +9,8 @@ seeds; for BLEU, the score of all seeds' outputs together). Two things could hav
   numbers strays from the truth like a t variable with S - 1 degrees of freedom.
 
 A resample adds both. Its middle 95 % is the interval, and how often it strays as far as the difference is the p-value.
-One seed has no second part: then the result is about those very models, not about the way of training them. Reads no
-text.
+One seed has no second part: then the result is about those very models, not about the way of training them, and the
+p-value is that of approximate randomisation, as `significance.compare` has it. Reads no text.
 """
 
 from collections.abc import Sequence
@@ -69,13 +69,15 @@ def _against(
     same_items(ours.system, theirs.system)
     a = significance.resampled(ours, metrics, resamples, seed)
     b = significance.resampled(theirs, metrics, resamples, seed)
+    shuffled = significance.shuffled_differences(ours, theirs, metrics, resamples, seed) if len(base) == 1 else None
     found = []
     for k, metric in enumerate(metrics):
         pairs = np.array([y.value(metric) - x.value(metric) for x, y in zip(base, other, strict=True)])
         difference = theirs.value(metric) - ours.value(metric)
         strayed = b[k] - a[k] - difference + _seed_noise(pairs, resamples, seed)
         low, high = significance.interval(difference + strayed)
-        p = significance.p_value(np.abs(strayed), difference)
+        chance = shuffled[k] if shuffled else np.abs(strayed)
+        p = significance.p_value(chance, difference)
         found.append(Difference(metric.name, difference, low, high, p, p, tuple(pairs.tolist())))
     return found
 

@@ -20,7 +20,7 @@ _CELLS = 4_000_000  # of the matrix of counts held at a time: 32 MB
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedTest:
     """One metric of a system, its score with its interval, next to the value of the base.
 
     ``low`` and ``high`` bound the difference (95 %). ``wins`` is the share of bootstrap resamples in which
@@ -49,8 +49,7 @@ def intervals(
     """Scores with 95 % confidence intervals, one set of resamples for all metrics."""
     values = resampled(statistics, metrics, resamples, seed)
     return [
-        _score(statistics, metric, row, f"seed:{seed}|bs:{resamples}")
-        for metric, row in zip(metrics, values, strict=True)
+        _score(statistics, metric, row, seed=seed, bs=resamples) for metric, row in zip(metrics, values, strict=True)
     ]
 
 
@@ -60,7 +59,7 @@ def compare(
     metrics: Sequence[Metric],
     resamples: int = RESAMPLES,
     seed: int = SEED,
-) -> list[list[Comparison]]:
+) -> list[list[PairedTest]]:
     """Test each metric's difference between the base and each other system: one list a system."""
     _check(resamples, seed)
     for other in others:
@@ -71,7 +70,7 @@ def compare(
             corrected = holm([getattr(test, f"p_{name}") for test in column])
             for test, p in zip(column, corrected, strict=True):
                 setattr(test, f"holm_{name}", p)
-    return [[Comparison(**vars(test)) for test in row] for row in tests]
+    return [[PairedTest(**vars(test)) for test in row] for row in tests]
 
 
 def _paired(
@@ -80,10 +79,10 @@ def _paired(
     """The tests of one system, before the correction."""
     ours = resampled(base, metrics, resamples, seed)
     theirs = resampled(other, metrics, resamples, seed)
-    shuffled = _shuffled_differences(base, other, metrics, resamples, seed)
+    shuffled = shuffled_differences(base, other, metrics, resamples, seed)
     tests = []
     for metric, a, b, chance in zip(metrics, ours, theirs, shuffled, strict=True):
-        score = _score(other, metric, b, f"seed:{seed}|bs:{resamples}|ar:{resamples}")
+        score = _score(other, metric, b, seed=seed, bs=resamples, ar=resamples)
         value = base.value(metric)
         low, high = interval(b - a)
         spread = np.abs(b - a)
@@ -111,9 +110,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _score(statistics: Statistics, metric: Metric, values: Array, how: str) -> Score:
+def _score(statistics: Statistics, metric: Metric, values: Array, **drawn: int) -> Score:
     low, high = interval(values)
-    return Score(metric.name, statistics.value(metric), f"{metric.signature}|{how}", low, high)
+    return Score(metric.name, statistics.value(metric), metric.signature.also(**drawn), low, high)
 
 
 def _check(resamples: int, seed: int) -> None:
@@ -130,7 +129,7 @@ def resampled(statistics: Statistics, metrics: Sequence[Metric], resamples: int,
     return _values(np.concatenate(sums), metrics, len(statistics.system))
 
 
-def _shuffled_differences(
+def shuffled_differences(
     base: Statistics, other: Statistics, metrics: Sequence[Metric], resamples: int, seed: int
 ) -> list[Array]:
     """For each metric, |difference| (B,) between two systems made by swapping each item's outputs by a

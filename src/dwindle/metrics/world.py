@@ -1,4 +1,4 @@
-"""What an output leaves out, says again and makes up, counted where it is known: for items of the made worlds,
+"""What an output leaves out, says again and makes up, counted where it is known: for items of the synthetic worlds,
 whose ``gold`` says what there was to say. All are percentages over all items.
 
 ``omission``: of the facts to say, those not said. Of the statements made: ``redundancy`` those made before,
@@ -8,25 +8,27 @@ out.
 
 from dataclasses import dataclass
 
-from dwindle import __version__
 from dwindle.data.worlds.count import WORLDS, count
 from dwindle.folder.outputs import Item
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Metric, percent
+from dwindle.metrics.signature import made
 
-NAMES = ("omission", "redundancy", "invention", "straying")
+KINDS = tuple(Kind(name, name, -1, "%") for name in ("omission", "redundancy", "invention", "straying"))
+NAMES = tuple(kind.name for kind in KINDS)
 
 
 @dataclass(frozen=True)
 class World:
     """Facts omitted, repeated, invented and strayed, then facts and statements."""
 
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"gold"})
 
     def row(self, item: Item) -> list[float]:
         if item.extra.get("gold") is None:
             raise ValueError(
                 f"item {item.id!r} has no gold, so what it leaves out is not known: "
-                f"leave {', '.join(NAMES)} out, they are for the made worlds"
+                f"leave {', '.join(NAMES)} out, they are for the synthetic worlds"
             )
         try:
             counts = count(item.extra["gold"], item.hypothesis)
@@ -40,5 +42,5 @@ def metrics(option: str = "") -> list[Metric]:
     if option:
         raise ValueError(f"{', '.join(NAMES)} have no option {option!r}: leave it out")
     worlds = ",".join(f"{name}.{version}" for name, (version, _) in WORLDS.items())
-    details = f"avg:micro|worlds:{worlds}|version:{__version__}"
-    return [Metric(name, World(), (i, 5 if i else 4), percent, details) for i, name in enumerate(NAMES)]
+    settings = made(avg="micro", worlds=worlds)
+    return [Metric(kind, World(), (i, 5 if i else 4), percent, settings) for i, kind in enumerate(KINDS)]

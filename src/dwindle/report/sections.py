@@ -9,9 +9,10 @@ from markupsafe import Markup
 from dwindle.analysis import tables
 from dwindle.analysis.examples import Examples
 from dwindle.analysis.left_out import THRESHOLD
-from dwindle.analysis.measure import REFERENCE, Measured, direction
-from dwindle.analysis.table import Table, number, title
+from dwindle.analysis.measure import REFERENCE, Measured
+from dwindle.analysis.table import Table
 from dwindle.analysis.views import Covered, known_parts, pages
+from dwindle.metrics.catalogue import kind, title
 from dwindle.report import charts
 
 _COLOURS = 8
@@ -44,9 +45,9 @@ def results(measured: Measured) -> Section:
         for arm in others:
             d = measured.difference(arm, metric)
             if d:
-                good = d.value * direction(metric)
+                good = d.value * kind(metric).better
                 tone = "none" if not d.clear or not good else "gain" if good > 0 else "loss"
-                rows.append(charts.Whisker(arm, d.value, d.low, d.high, number(metric, d.value, sign=True), tone))
+                rows.append(charts.Whisker(arm, d.value, d.low, d.high, kind(metric).text(d.value, sign=True), tone))
         if rows:
             section.charts.append(charts.forest(f"{title(metric)}, difference to {measured.arms[0]}", rows))
     return section
@@ -59,7 +60,7 @@ def ablation(measured: Measured) -> Section:
 def repetition(measured: Measured) -> Section:
     """Figure 2."""
     section = _one("repetition", "Repetition", tables.repetitions(measured))
-    section.charts.extend(_bars(measured, [f"repetition{n}" for n in (1, 2, 3, 4)], "repeated %"))
+    section.charts.extend(_bars(measured, [f"repetition{n}" for n in (1, 2, 3, 4)]))
     return section
 
 
@@ -68,7 +69,7 @@ def novelty(measured: Measured) -> Section:
     made = tables.novelty(measured)
     section = _one("novelty", "Novelty", made)
     if isinstance(made, Table):
-        section.charts.extend(_bars(measured, [f"novelty{n}" for n in (1, 2, 3, 4, 5)], "novel %"))
+        section.charts.extend(_bars(measured, [f"novelty{n}" for n in (1, 2, 3, 4, 5)]))
     return section
 
 
@@ -173,7 +174,7 @@ def _add(section: Section, made: tables.Made) -> None:
         section.missing.append(made)
 
 
-def _bars(measured: Measured, metrics: list[str], what: str) -> list[Markup]:
+def _bars(measured: Measured, metrics: list[str]) -> list[Markup]:
     """A panel for each n: the reference in its own colour, then the arms."""
     panels = []
     for metric in metrics:
@@ -181,9 +182,9 @@ def _bars(measured: Measured, metrics: list[str], what: str) -> list[Markup]:
         for name in [REFERENCE, *measured.arms]:
             value = measured.value(name, metric)
             if value:
-                rows.append(charts.Bar(name, value.value, number(metric, value.value), colour(measured, name)))
+                rows.append(charts.Bar(name, value.value, kind(metric).text(value.value), colour(measured, name)))
         if rows:
-            panels.append(charts.bars(f"{title(metric)}s, {what}", rows))
+            panels.append(charts.bars(title(metric), rows))
     return panels
 
 

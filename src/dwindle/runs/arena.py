@@ -106,7 +106,7 @@ def _compared(plan: Arena, found: dict[str, list[Statistics]]) -> dict[str, Any]
         "seeds": list(plan.seeds),
         "items": len(found[plan.base][0].system),
         "metrics": [metric.name for metric in metrics],
-        "signatures": {metric.name: metric.signature for metric in metrics},
+        "signatures": {metric.name: str(metric.signature) for metric in metrics},
         "means": [_mean(arm, row, metric) for arm, row in found.items() for metric in metrics],
         "rows": rows,
         "differences": [
@@ -181,13 +181,18 @@ def extent(result: dict[str, Any]) -> str:
     return f"{seeds} seed{'s' if seeds > 1 else ''}, {result['items']:,} test items"
 
 
+def tested(result: dict[str, Any]) -> str:
+    """By which test its p-values are."""
+    return "over items and seeds" if len(result["seeds"]) > 1 else "by approximate randomisation of items"
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The comparison as a page to read."""
     lines = [
         f"# {', '.join(result['arms'])}",
         "",
         f"{extent(result)}. Differences are to **{result['base']}**, "
-        "with 95 % intervals; p is two-sided, corrected across arms (Holm).",
+        f"with 95 % intervals; p is two-sided, {tested(result)}, corrected across arms (Holm).",
         "",
         "| metric | arm | value | lowest and highest seed | difference | p |",
         "|---|---|---|---|---|---|",
@@ -206,7 +211,8 @@ def table(result: dict[str, Any]) -> list[list[str]]:
     for metric in result["metrics"]:
         for arm in result["arms"]:
             m, d = means[metric, arm], differences.get((metric, arm))
-            seeds = f"{m['lowest']:.2f} to {m['highest']:.2f}" if len(result["seeds"]) > 1 else ""
-            versus = f"{d['difference']:+.2f} [{d['low']:+.2f}, {d['high']:+.2f}]" if d else ""
-            rows.append([metric, arm, f"{m['value']:.2f}", seeds, versus, f"{d['p_holm']:.3f}" if d else ""])
+            shown = catalogue.kind(metric)
+            seeds = shown.interval(m["lowest"], m["highest"]) if len(result["seeds"]) > 1 else ""
+            versus = f"{shown.text(d['difference'], sign=True)} ({shown.interval(d['low'], d['high'])})" if d else ""
+            rows.append([metric, arm, shown.text(m["value"]), seeds, versus, f"{d['p_holm']:.3f}" if d else ""])
     return rows

@@ -1,7 +1,8 @@
-"""What ``score`` and ``compare`` share: their options, how systems are read, the progress bar, the notes."""
+"""The systems that ``score`` and ``compare`` are about: the options that name them, how they are read and called, how
+their items are counted with a bar, and what the user should know of them."""
 
 import contextlib
-import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +22,7 @@ Metrics = Annotated[
         "--metrics",
         "-m",
         help="Names with commas between, options after a colon: rouge,rouge:recall,bleu:moses-de. "
-        "Default: what the files allow of rouge, repetition, novelty, layout, length, world.",
+        "Default: what the files allow of rouge, repetition, novelty, copied, layout, length, entropy, world.",
     ),
 ]
 Hypotheses = Annotated[list[Path] | None, typer.Option("--hyp", help="Line-aligned outputs; once a system.")]
@@ -31,7 +32,14 @@ Lead = Annotated[bool, typer.Option("--lead3", help="Also take LEAD-3, the first
 Resamples = Annotated[int, typer.Option("--resamples", help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the resamples.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Processes; results do not depend on it.")]
+Names = Annotated[
+    str | None, typer.Option("--names", help="What to call the systems, with commas between. Default: their files.")
+]
+Signatures = Annotated[bool, typer.Option("--signatures", help="Also print how every number was made.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a system.")]
+
+
+_ATTACHED = re.compile(r"\w[.,;:!?](\s|$)")
 
 
 def need_metrics() -> None:
@@ -73,20 +81,13 @@ def runs(files: list[Path] | None) -> "dict[str, Job]":
     return {str(folder / names.OUTPUTS): job.find(folder) for folder in folders}
 
 
-def chosen(names: str | None, system: "Outputs") -> "list[Metric]":
-    """The metrics of these names; without names, all that need nothing the items lack."""
+def chosen(names: str | None, *systems: "Outputs") -> "list[Metric]":
+    """The metrics of these names; without names, those that are usual for such outputs."""
     from dwindle.metrics import catalogue
 
     if names is not None:
         return catalogue.find([name.strip() for name in names.split(",") if name.strip()])
-    have = {"repetition", "length"}
-    if all(item.references for item in system.items):
-        have |= {"rouge"}
-    if all(item.source is not None for item in system.items):
-        have |= {"novelty", "layout"}
-    if all(item.extra.get("gold") is not None for item in system.items):
-        have |= {"world"}
-    return catalogue.find([name for name in catalogue.FAMILIES if name in have])
+    return catalogue.defaults(*systems)
 
 
 def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> "Statistics":
@@ -102,20 +103,18 @@ def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> 
     return statistics
 
 
-def console() -> Console:
-    """Where tables go; a pipe has no width to squeeze them into."""
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=240)
+def names(read: "list[Outputs]", given: str | None) -> list[str]:
+    """What the systems are called in tables: as the user says, or after their files and folders."""
+    if given is None:
+        from dwindle.analysis.arms import place, told_apart
 
-
-def label(system: int) -> str:
-    """A short name for the column of a system: a, b, ... z, 27, ..."""
-    return chr(ord("a") + system) if system < 26 else str(system + 1)
-
-
-def number(value: float) -> str:
-    """Three decimals; more for a small number."""
-    return f"{value:.3f}" if value == 0 or abs(value) >= 0.1 else f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
+        return told_apart([place(system.name) for system in read])
+    asked = [name.strip() for name in given.split(",")]
+    if len(asked) != len(read) or not all(asked):
+        raise ValueError(
+            f"--names has {len(asked)} names for {len(read)} systems: give one for each, with commas between"
+        )
+    return asked
 
 
 def _notes(system: "Outputs", metrics: "list[Metric]") -> Iterator[str]:
@@ -125,6 +124,15 @@ def _notes(system: "Outputs", metrics: "list[Metric]") -> Iterator[str]:
             f"{len(empty)} of {len(system)} hypotheses of {system.name} are empty and score 0 "
             f"(the first is id {empty[0].id!r})"
         )
+    spaced = next((metric for metric in metrics if dict(metric.settings).get("tok") == "spaces"), None)
+    if spaced:
+        texts = [text for item in system.items for text in (item.hypothesis, *item.references)]
+        raw = sum(bool(_ATTACHED.search(text)) for text in texts)
+        if raw:
+            yield (
+                f"{spaced.name} counts what stands between spaces, but {raw} of {len(texts)} texts of {system.name} "
+                f"have punctuation attached to words: tokenise them, or take {spaced.kind.name}, which counts words"
+            )
     leads = any(metric.name.startswith("layout") for metric in metrics) or system.name.startswith("LEAD-3")
     if leads and not any("\n" in (item.source or "") for item in system.items):
         yield f"no source of {system.name} has a newline, so its first three sentences are all of it"
