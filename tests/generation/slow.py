@@ -14,6 +14,22 @@ from torch import Tensor
 from dwindle.generation.settings import DecodingSettings
 
 WORDS, PAD, END = 24, 1, 2
+BREAK, NEVER = 5, -1e9
+
+
+class Codec:
+    """What blocking asks a codec. Token 5 parts sentences; a token of 14 or more goes on with the word before it."""
+
+    sentence_break = BREAK
+
+    def words(self, ids: list[int]) -> list[str]:
+        words: list[str] = []
+        for id in ids:
+            if id >= 14 and words:
+                words[-1] += f"+{id}"
+            else:
+                words.append(str(id))
+        return words
 
 
 def model(seed: int = 0, ending: float = 3.0, **changes: Any) -> hf.BartForConditionalGeneration:
@@ -66,46 +82,60 @@ def looking(model: hf.PreTrainedModel, source: Tensor) -> Look:
 
 
 @torch.no_grad()
-def best(look: Look, settings: DecodingSettings, start: int = END, end: int = END) -> list[int]:
+def best(look: Look, settings: DecodingSettings, start: int = END, end: int = END, codec: Any = None) -> list[int]:
     """The best hypothesis for one source, from the start token on."""
     running, finished = [([start], 0.0)], []
     for length in range(1, settings.max_length + 1):
         candidates = []
         hypotheses = [tokens for tokens, _ in running]
         for (tokens, so_far), logits, coverage in zip(running, *look(hypotheses), strict=True):
-            for token, more in enumerate(processed(logits.log_softmax(-1).tolist(), tokens, settings, end)):
+            for token, more in enumerate(
+                processed(logits.log_softmax(-1).tolist(), tokens, settings, end, codec or Codec())
+            ):
                 total = so_far + more
                 full = score(total, length, coverage, settings)
                 candidates.append((full if settings.stepwise else total, [*tokens, token], total, full))
         candidates.sort(key=lambda candidate: -candidate[0])
-        top, running = candidates[: 2 * settings.beams], []
+        slots = settings.beams if settings.stopping == "top" else 2 * settings.beams
+        top, running = candidates[:slots], []
         for place, (_, tokens, total, full) in enumerate(top):
             if tokens[-1] == end or length == settings.max_length:
                 if place < settings.beams:
                     finished.append((full, tokens))
             elif len(running) < settings.beams:
                 running.append((tokens, total))
-        if settings.early_stopping and len(finished) >= settings.beams:
+        if settings.stopping == "beams" and len(finished) >= settings.beams:
             break
+        if settings.stopping == "top" and top[0][1][-1] == end:
+            break
+    if settings.cut == "last":
+        finished = [one for one in finished if one[1][-1] == end] or finished
     return max(finished)[1]
 
 
-def processed(log_probs: list[float], tokens: list[int], settings: DecodingSettings, end: int) -> list[float]:
+def processed(
+    log_probs: list[float], tokens: list[int], settings: DecodingSettings, end: int, codec: Any
+) -> list[float]:
     written = tokens[1:]
     for token in set(written):
         log_probs[token] *= settings.repetition_penalty
     for token in range(len(log_probs)):
         again = count(written, [*written[-2:], token], 3)
         log_probs[token] -= settings.soft_trigrams * math.log(2) * again
-        size = settings.block_ngrams
-        if size and count(tokens, [*tokens[len(tokens) - size + 1 :], token], size):
+        size, seen = settings.block_ngrams, [t for t in tokens if t != codec.sentence_break]
+        blocks = settings.block_by == "tokens" and size and token != codec.sentence_break
+        if blocks and count(seen, [*seen[len(seen) - size + 1 :], token], size):
             log_probs[token] = -math.inf
+    if settings.block_by == "words":
+        words = codec.words(tokens)
+        if count(words, words[-size:], size) > 1:
+            log_probs = [x + NEVER for x in log_probs]
     if len(written) < settings.min_length:
         log_probs[end] = -math.inf
     return log_probs
 
 
-def count(tokens: list[int], ngram: list[int], size: int) -> int:
+def count(tokens: list[Any], ngram: list[Any], size: int) -> int:
     return sum(tokens[i : i + size] == ngram for i in range(len(tokens) - size + 1)) if len(ngram) == size else 0
 
 

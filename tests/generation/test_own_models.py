@@ -25,7 +25,7 @@ CASES = {
     "average": {"length_norm": "average"},
     "gnmt": {"coverage_penalty": "gnmt", "beta": 0.3},
     "gehrmann": {"coverage_penalty": "gehrmann", "beta": 2.0, "stepwise": True},
-    "all": {"block_ngrams": 2, "soft_trigrams": 2.0, "early_stopping": False, "min_length": 3},
+    "all": {"block_ngrams": 2, "soft_trigrams": 2.0, "stopping": "bound", "min_length": 3},
 }
 
 
@@ -72,9 +72,9 @@ def looking(model, batch):
 
 def checked(model, codec, examples, settings):
     batch = codec.collate([codec.encode(e.input) for e in examples])
-    found = generate(model, batch, settings).tolist()
+    found = generate(model, batch, settings, codec).tolist()
     for row, example in zip(found, examples, strict=True):
-        expected = slow.best(looking(model, codec.collate([codec.encode(example.input)])), settings, START, END)
+        expected = slow.best(looking(model, codec.collate([codec.encode(example.input)])), settings, START, END, codec)
         assert row[: len(expected)] == expected
     return found
 

@@ -19,21 +19,26 @@ CASES = {
     "average": {"length_norm": "average"},
     "alpha": {"alpha": 1.5},
     "gnmt": {"length_norm": "gnmt", "alpha": 0.9},
-    "late": {"early_stopping": False, "alpha": 1.5},
-    "late without norm": {"early_stopping": False, "length_norm": "none"},
+    "late": {"stopping": "bound", "alpha": 1.5},
+    "late without norm": {"stopping": "bound", "length_norm": "none"},
     "lengths": {"min_length": 4, "max_length": 7},
+    "top": {"stopping": "top"},
+    "top, gnmt": {"stopping": "top", "length_norm": "gnmt", "alpha": 0.9, "min_length": 2},
+    "cut last": {"cut": "last", "max_length": 4, "beams": 4},
     "blocked": {"block_ngrams": 2, "min_length": 6},
+    "blocked, longer": {"block_ngrams": 1, "min_length": 7},
+    "blocked words": {"block_ngrams": 4, "block_by": "words", "min_length": 6},
     "soft": {"soft_trigrams": 4.0, "min_length": 8, "max_length": 10},
     "repetition": {"repetition_penalty": 1.7},
     "repetition, greedy": {"repetition_penalty": 1.7, "beams": 1},
     "gnmt coverage": {"coverage_penalty": "gnmt", "beta": 0.4},
-    "gnmt coverage, late": {"coverage_penalty": "gnmt", "beta": 0.4, "early_stopping": False},
+    "gnmt coverage, late": {"coverage_penalty": "gnmt", "beta": 0.4, "stopping": "bound"},
     "gnmt coverage, stepwise": {"coverage_penalty": "gnmt", "beta": 0.4, "stepwise": True},
     "gehrmann": {"coverage_penalty": "gehrmann", "beta": 3.0},
     "gehrmann, stepwise": {"coverage_penalty": "gehrmann", "beta": 3.0, "stepwise": True},
     "all": {
         **{"coverage_penalty": "gehrmann", "beta": 1.0, "stepwise": True, "length_norm": "gnmt", "alpha": 0.8},
-        **{"early_stopping": False, "block_ngrams": 3, "soft_trigrams": 1.0, "min_length": 3},
+        **{"stopping": "bound", "block_ngrams": 3, "soft_trigrams": 1.0, "min_length": 3},
     },
 }
 
@@ -44,7 +49,7 @@ def settings_of(case):
 
 def outputs(model, batch, settings):
     """The generated sequences without what follows their end."""
-    rows = generate(model, batch, settings).tolist()
+    rows = generate(model, batch, settings, slow.Codec()).tolist()
     return [row[: row.index(slow.END, 1) + 1] if slow.END in row[1:] else row for row in rows]
 
 
@@ -63,6 +68,9 @@ def test_each_case_changes_an_output():
     """Else its comparison with the twin would prove little."""
     simpler = {
         "alpha": {},
+        "top, gnmt": CASES["gnmt"],
+        "cut last": {"max_length": 4, "beams": 4},
+        "blocked words": {"min_length": 6},
         "gnmt coverage, late": CASES["gnmt coverage"],
         "gnmt coverage, stepwise": CASES["gnmt coverage"],
         "gehrmann, stepwise": CASES["gehrmann"],
@@ -115,6 +123,11 @@ def test_the_checkpoint_has_no_say():
     assert not hasattr(model, "_dwindle")
 
 
+def test_blocking_of_words_needs_a_codec():
+    with pytest.raises(ValueError, match="pass the model's codec"):
+        generate(slow.model(), slow.batch(), settings_of(CASES["blocked words"]))
+
+
 def test_a_rule_stays_in_the_search():
     """With a rule the search ranks by the attention before the rule, and writes what the rule makes of it."""
     model, batch = slow.model(1), slow.batch()
@@ -142,6 +155,10 @@ BAD = {
     "repetition": ({"repetition_penalty": 0}, "above 0"),
     "no weight": ({"coverage_penalty": "gnmt"}, "give beta"),
     "no penalty": ({"beta": 1.0}, "belong to a coverage_penalty"),
+    "stopping": ({"stopping": "late"}, "choose one of beams, bound, top"),
+    "cut": ({"cut": "first"}, "choose one of ranked, last"),
+    "words": ({"block_by": "words"}, "give block_ngrams"),
+    "greedy words": ({"block_by": "words", "block_ngrams": 3, "beams": 1}, "more beams"),
     "greedy": ({"coverage_penalty": "gnmt", "beta": 1.0, "beams": 1}, "give more beams"),
 }
 

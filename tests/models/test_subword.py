@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dwindle.models.subword import SubwordCodec, trained
-from tests.models.library_kit import PAIRS, built
+from tests.models.library_kit import PAIRS, bert, built
 
 SOURCE, TARGET = PAIRS[7]
 
@@ -97,6 +97,17 @@ def test_saved_and_loaded(kind, codecs, tmp_path):
     assert again.encode(SOURCE, TARGET) == codec.encode(SOURCE, TARGET)
     names = ("source_length", "target_length", "separator", "sentences")
     assert [getattr(again, n) for n in names] == [getattr(codec, n) for n in names]
+
+
+def test_words_are_joined_pieces_and_special_tokens(codecs, tmp_path):
+    """What PreSumm's trigrams are of, in its own vocabulary and in one of bytes."""
+    codec = codecs["bertsum"]
+    ids = codec.encode("a", "cats sat .\ncat 3 sat .")["labels"]
+    assert codec.words(ids) == ["cats", "sat", ".", "Ċ", "cat", "3", "sat", ".", "</s>"]
+    _, codec = built("bertsum", start=str(bert(tmp_path)), source_length=16)
+    ids = codec.encode("a", "cats sat .\ncat 3 sat .")["labels"]
+    assert codec.words(ids) == ["cats", "sat", ".", "[unused2]", "cat", "3", "sat", ".", "[unused1]"]
+    assert codec.tokenizer.convert_ids_to_tokens(codec.sentence_break) == "[unused2]"
 
 
 def test_a_vocabulary_has_room_for_all_bytes():

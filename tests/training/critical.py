@@ -44,10 +44,10 @@ def lesson(count=16):
     return made
 
 
-def trainer(folder, rule="dim:log(1.9)", settings=SETTINGS, examples=None):
-    """With a tiny model without dropout, its weights wide."""
+def trainer(folder, rule="dim:log(1.9)", settings=SETTINGS, examples=None, dropout=0.0, target_length=12):
+    """With a tiny model, its weights wide."""
     examples = examples or lesson()
-    wanted = ModelSettings(kind="top-down", size="tiny", dropout=0.0, target_length=12, rule=rule)
+    wanted = ModelSettings(kind="top-down", size="tiny", dropout=dropout, target_length=target_length, rule=rule)
     model, codec = build(wanted, lambda: ((e.input, e.target) for e in examples), seed=1)
     with torch.no_grad():
         for p in model.parameters():
@@ -66,7 +66,8 @@ def given(batch, sample):
 
 def taught(folder):
     fit = trainer(folder)
-    fit.written = given
+    fit.drawn = lambda batch, seed: given(batch, sample=True)
+    fit.greedy = lambda batch: given(batch, sample=False)
     fit.train()
     return fit.model.state_dict()
 

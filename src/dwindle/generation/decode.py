@@ -128,7 +128,7 @@ def _decoded(
         rows.append(codec.encode(examples[i].input))
         cut.append(codec.truncated > before)
     batch = codec.collate(rows)
-    sequences = search(model, batch, settings)
+    sequences = search(model, batch, settings, codec)
     with counted(model, layers):
         seen = attended(model, batch, sequences)
     texts = codec.decode(sequences.cpu(), batch)

@@ -14,9 +14,10 @@ from dwindle.attaching.handle import attach
 from dwindle.core.rules import Plain
 from dwindle.core.temporal import Temporal
 from dwindle.generation.settings import DecodingSettings
+from dwindle.models.codec import Codec
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import LogitsProcessor, PreTrainedModel
 
 _KEPT = (
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id"),
@@ -25,40 +26,57 @@ _KEPT = (
 """What a checkpoint's generation config says of its tokens. All else is said by the settings."""
 
 
-def generate(model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings) -> Tensor:
+def generate(
+    model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings, codec: Codec | None = None
+) -> Tensor:
     """The best hypothesis for each source.
 
     Args:
         model: an encoder-decoder model of the library, or one of ours.
         batch: what a codec's ``collate`` gives; labels are not looked at.
         settings: how to search.
+        codec: the model's, which knows the token between sentences, and words: for n-gram blocking.
 
     Returns:
         (B, 1 + T): the start token, then T generated tokens, padded after the end token.
     """
     with prepared(model, settings):
-        return search(model, batch, settings)
+        return search(model, batch, settings, codec)
 
 
-def search(model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings) -> Tensor:
+def search(
+    model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings, codec: Codec | None = None
+) -> Tensor:
     """``generate`` on a model that is already ``prepared``."""
     from transformers import LogitsProcessorList
-    from transformers.generation.logits_process import LogitNormalization, RepetitionPenaltyLogitsProcessor
 
-    from dwindle.generation.processors import SoftTrigrams
     from dwindle.generation.search import Search
 
-    processors = LogitsProcessorList()
-    if settings.repetition_penalty != 1:  # here, for the library's own would punish the start token, often the end's
-        processors.append(LogitNormalization())  # as in a beam search: greedy search would hand over raw logits
-        processors.append(RepetitionPenaltyLogitsProcessor(settings.repetition_penalty, prompt_ignore_length=1))
-    if settings.soft_trigrams:
-        processors.append(SoftTrigrams(settings.soft_trigrams))
+    processors = LogitsProcessorList(_processors(settings, codec))
     given = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
     how = {"custom_generate": Search(settings)} if settings.beams > 1 else {}
     with torch.no_grad():
         sequences: Tensor = model.generate(**given, logits_processor=processors, **how)
     return sequences
+
+
+def _processors(settings: DecodingSettings, codec: Codec | None) -> "Iterator[LogitsProcessor]":
+    """What changes the log-probabilities of a step."""
+    from transformers.generation.logits_process import LogitNormalization, RepetitionPenaltyLogitsProcessor
+
+    from dwindle.generation.processors import BlockTokens, BlockWords, SoftTrigrams
+
+    if settings.repetition_penalty != 1:  # here, for the library's own would punish the start token, often the end's
+        yield LogitNormalization()  # as in a beam search: greedy search would hand over raw logits
+        yield RepetitionPenaltyLogitsProcessor(settings.repetition_penalty, prompt_ignore_length=1)
+    if settings.soft_trigrams:
+        yield SoftTrigrams(settings.soft_trigrams)
+    if settings.block_by == "words":
+        if codec is None:
+            raise ValueError("decoding: block_by words needs to know what a word is: pass the model's codec")
+        yield BlockWords(settings.block_ngrams, codec.words)
+    elif settings.block_ngrams:
+        yield BlockTokens(settings.block_ngrams, None if codec is None else codec.sentence_break)
 
 
 @contextmanager
@@ -80,8 +98,7 @@ def prepared(model: "PreTrainedModel", settings: DecodingSettings, layers: int |
         use_cache=True,
         max_new_tokens=settings.max_length,
         min_new_tokens=settings.min_length,
-        no_repeat_ngram_size=settings.block_ngrams,
-        **({"early_stopping": settings.early_stopping} if settings.beams > 1 else {}),
+        **({"early_stopping": settings.stopping == "beams"} if settings.beams > 1 else {}),
     )
     model.eval()
     try:

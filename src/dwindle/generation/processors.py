@@ -1,10 +1,17 @@
-"""``SoftTrigrams``: what the library lacks among its logits processors."""
+"""What the library lacks among its logits processors: the soft trigram penalty, n-gram blocking as originals have it.
+
+Shapes: N hypotheses, t tokens each, the start token first; V tokens of the vocabulary.
+"""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from transformers import LogitsProcessor
+
+NEVER = -1e9
+"""What the library's beam search gives to hypotheses that must not be chosen."""
 
 
 class SoftTrigrams(LogitsProcessor):
@@ -17,10 +24,56 @@ class SoftTrigrams(LogitsProcessor):
         self.alpha, self.skipped = alpha, skipped
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        written = input_ids[:, self.skipped :]  # (N, t)
-        if written.shape[1] < 3:
-            return scores
-        trigrams = written.unfold(1, 3, 1)  # (N, t - 2, 3)
-        same = (trigrams[..., :2] == written[:, None, -2:]).all(-1)
-        counts = torch.zeros_like(scores).scatter_add_(1, trigrams[..., 2], same.to(scores.dtype))
-        return scores - self.alpha * math.log(2) * counts
+        written = input_ids[:, self.skipped :]
+        return scores - self.alpha * math.log(2) * _followed(written, 3, scores)
+
+
+class BlockTokens(LogitsProcessor):
+    """No n-gram of tokens twice, as fairseq's ``ngram_repeat_block.py``.
+
+    The ``separator`` that parts sentences is not seen: the models of See and of fairseq have none, and with it a
+    second sentence could not begin like another one after a full stop.
+    """
+
+    def __init__(self, size: int, separator: int | None) -> None:
+        self.size, self.separator = size, separator
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        parts = torch.zeros_like(input_ids, dtype=torch.bool) if self.separator is None else input_ids == self.separator
+        first = parts.int().argsort(dim=1, descending=True, stable=True)  # separators, then all else as it was
+        again = _followed(input_ids.gather(1, first), self.size, scores, skipped=parts.sum(1))
+        return scores.masked_fill(again > 0, -math.inf)
+
+
+class BlockWords(LogitsProcessor):
+    """PreSumm's blocking (nlpyang/PreSumm, src/models/predictor.py): n-grams of whole words, the token between
+    sentences being one. A hypothesis whose last n-gram has been there before is not continued.
+
+    ``words``: the words that tokens write.
+    """
+
+    def __init__(self, size: int, words: Callable[[list[int]], list[str]]) -> None:
+        self.size, self.words = size, words
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        dead = torch.tensor([self._twice(self.words(row)) for row in input_ids.tolist()], device=scores.device)
+        return scores + NEVER * dead.unsqueeze(1)
+
+    def _twice(self, words: list[str]) -> bool:
+        ngrams = [words[i : i + self.size] for i in range(len(words) - self.size + 1)]
+        return bool(ngrams) and ngrams[-1] in ngrams[:-1]
+
+
+def _followed(written: Tensor, size: int, scores: Tensor, skipped: Tensor | None = None) -> Tensor:
+    """(N, V): how often each token has followed the last ``size - 1`` ones of ``written`` (N, t).
+
+    ``skipped``: (N,), how many tokens of each row do not count, from its beginning.
+    """
+    counts = torch.zeros_like(scores)
+    if written.shape[1] < size:
+        return counts
+    ngrams = written.unfold(1, size, 1)  # (N, t - size + 1, size)
+    same = (ngrams[..., :-1] == written[:, None, written.shape[1] - size + 1 :]).all(-1)
+    if skipped is not None:
+        same &= torch.arange(ngrams.shape[1], device=written.device) >= skipped.unsqueeze(1)
+    return counts.scatter_add_(1, ngrams[..., -1], same.to(scores.dtype))

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from dwindle.attaching.cache import covered
+from dwindle.generation.processors import NEVER
 from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-_NEVER = -1e9  # what the library gives to hypotheses that must not be chosen
 
 
 class Search:
@@ -40,6 +39,8 @@ class _Scored:
         self.model, self.settings, self.mask = model, settings, mask
         self.penalty = torch.zeros(rows, device=model.device)
         """(B K,): of the coverage after the row that this step's tokens come from."""
+        self.topped: Tensor | None = None
+        """Bool (B, 1): whether the best continuation of this step has ended."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -81,10 +82,14 @@ class _Scored:
         next_token_hits_stopping_criteria: Tensor,
         num_beams: int,
     ) -> tuple[Tensor, ...]:
-        """The first K unfinished candidates. (The library ranks them again, by what it takes for their score.)"""
+        """The first K unfinished candidates. (The library ranks them again, by what it takes for their score.) In
+        PreSumm's search those that ended have had their place."""
         ended = next_token_hits_stopping_criteria
         first = ended.long().argsort(dim=1, stable=True)[:, :num_beams]
-        kept = (topk_running_sequences, topk_log_probs + ended * _NEVER, topk_running_beam_indices)
+        if self.settings.stopping == "top":
+            self.topped = ended[:, :1]
+            first = torch.arange(num_beams, device=ended.device).expand(len(ended), -1)
+        kept = (topk_running_sequences, topk_log_probs + ended * NEVER, topk_running_beam_indices)
         return tuple(self.model._gather_beams(x, first) for x in kept)
 
     def _update_finished_beams(self, *, topk_log_probs: Tensor, length_penalty: float, **given: Any) -> Any:
@@ -92,7 +97,30 @@ class _Scored:
         length = given["cur_len"] + 1 - given["decoder_prompt_len"]
         origins = given["topk_running_beam_indices"][..., length - 1].long()
         scores = self.score(topk_log_probs, length, self.penalty[origins])
+        if self.settings.cut == "last":
+            given["next_token_hits_stopping_criteria"] = self._whole(length, **given)
         return self.model._update_finished_beams(topk_log_probs=scores, length_penalty=0.0, **given)
+
+    def _whole(
+        self,
+        length: int,
+        *,
+        next_token_hits_stopping_criteria: Tensor,
+        topk_running_sequences: Tensor,
+        is_sent_finished: Tensor,
+        cur_len: int,
+        top_num_beam_mask: Tensor,
+        **_: Any,
+    ) -> Tensor:
+        """Bool (B, C): the candidates that finish now. Of those that are merely cut at the greatest length, none where
+        one has ended."""
+        finish = next_token_hits_stopping_criteria
+        if length < self.settings.max_length:
+            return finish
+        ends = torch.as_tensor(self.model.generation_config.eos_token_id, device=finish.device)
+        ended = torch.isin(topk_running_sequences[..., cur_len], ends) & top_num_beam_mask
+        any_ended = (ended.any(1) | is_sent_finished.any(1)).unsqueeze(1)
+        return torch.where(any_ended, ended, finish)
 
     def _check_early_stop_heuristic(
         self,
@@ -107,7 +135,10 @@ class _Scored:
         """Bool (B, 1): whether a running hypothesis can still win.
 
         Log-probabilities only fall, norms only grow with length, and penalties are never positive: this bound is safe.
+        PreSumm's search goes on until its best continuation ends, and no longer.
         """
+        if self.topped is not None:
+            return is_early_stop_heuristic_unsatisfied & ~self.topped
         best_possible = running_beam_scores.amax(1, keepdim=True) / norm(self.settings, max_length - decoder_prompt_len)
         return is_early_stop_heuristic_unsatisfied & (best_possible > beam_scores[:, :1])
 

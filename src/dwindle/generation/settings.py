@@ -7,6 +7,16 @@ from dwindle.folder.purpose import ATTENTION, SEARCH
 
 LengthNorm = Literal["none", "average", "alpha", "gnmt"]
 CoveragePenalty = Literal["none", "gnmt", "gehrmann"]
+Stopping = Literal["beams", "bound", "top"]
+Cut = Literal["ranked", "last"]
+Blocking = Literal["tokens", "words"]
+_CHOICES = {
+    "length_norm": LengthNorm,
+    "coverage_penalty": CoveragePenalty,
+    "stopping": Stopping,
+    "cut": Cut,
+    "block_by": Blocking,
+}
 
 
 @dataclass(frozen=True)
@@ -25,10 +35,15 @@ class DecodingSettings:
     """What log-probability is divided by: nothing, 1 + length (See), length^alpha, or ((5 + length) / 6)^alpha (Wu)."""
     alpha: float = 1.0
     """The exponent of ``alpha`` and ``gnmt``; 0 divides by one."""
-    early_stopping: bool = True
-    """Stop at the first ``beams`` finished hypotheses; else when no running one can beat the best finished one."""
+    stopping: Stopping = "beams"
+    """Stop at the first ``beams`` finished hypotheses (See, fairseq); when no running one can beat the best finished
+    one (bound); or when the best continuation of a step ends (top: PreSumm)."""
+    cut: Cut = "ranked"
+    """What reaches ``max_length`` without an end is ranked like all others, or after all that have ended (See)."""
     block_ngrams: int = field(default=0, metadata=SEARCH)
-    """No token n-gram of this size twice in an output; 0: off."""
+    """No n-gram of this size twice in an output; 0: off."""
+    block_by: Blocking = field(default="tokens", metadata=SEARCH)
+    """N-grams of tokens, the separator of sentences not seen; or of whole words, separators among them (PreSumm)."""
     soft_trigrams: float = field(default=0.0, metadata=SEARCH)
     """A token loses this times ln 2 for each time its trigram was written before (Melas-Kyriazi: 2); 0: off."""
     repetition_penalty: float = field(default=1.0, metadata=SEARCH)
@@ -51,8 +66,8 @@ class DecodingSettings:
         for name in ("alpha", "beta", "soft_trigrams"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"decoding: {name} is {getattr(self, name)}: give a number of 0 or more")
-        for name, known in (("length_norm", get_args(LengthNorm)), ("coverage_penalty", get_args(CoveragePenalty))):
-            if getattr(self, name) not in known:
+        for name, kind in _CHOICES.items():
+            if getattr(self, name) not in (known := get_args(kind)):
                 raise ValueError(f"decoding: {name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
         if self.min_length >= self.max_length:
             raise ValueError(
@@ -63,6 +78,10 @@ class DecodingSettings:
             raise ValueError(f"decoding: repetition_penalty is {self.repetition_penalty}: give a number above 0")
         if self.sample and self.beams > 1:
             raise ValueError(f"decoding: {self.beams} beams cannot be drawn: give sample or beams, not both")
+        if self.block_by == "words" and (self.beams == 1 or not self.block_ngrams):
+            raise ValueError(
+                "decoding: block_by words drops hypotheses that repeat an n-gram: give block_ngrams, and more beams"
+            )
         self._check_penalty()
 
     def _check_penalty(self) -> None:

@@ -23,7 +23,7 @@ def trace(model: "PreTrainedModel", codec: Codec, example: Example, settings: De
     """Decode one example and look at every step."""
     batch = codec.collate([codec.encode(example.input)])
     with prepared(model, settings):
-        return traced(model, codec, example, batch, search(model, batch, settings))
+        return traced(model, codec, example, batch, search(model, batch, settings, codec))
 
 
 def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batch, sequences: "Tensor") -> Trace:

@@ -30,6 +30,13 @@ class Codec(Protocol):
     truncated: int
     """How many sources ``encode`` has cut so far."""
 
+    @property
+    def sentence_break(self) -> int | None:
+        """The token that parts sentences; None where sentences are parted without one."""
+
+    def words(self, ids: list[int]) -> list[str]:
+        """The words that tokens write, pieces joined. Special tokens are words."""
+
     def encode(self, source: Any, target: str | None = None) -> Row:
         """One example: the source (text, or region features (R, D)), cut to the model's length, and its target."""
 

@@ -20,6 +20,8 @@ from dwindle.models.codec import IGNORED, Batch, Row, padded
 FILE = "codec.json"
 NEWLINE = "Ċ"
 """How byte-level vocabularies write the newline."""
+_SPACE = "Ġ"
+"""How they write the space before a word."""
 SENTENCE = "<sentence>"
 """The separator that is added to a vocabulary without one."""
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<cls>", "sep_token": "<sep>"}
@@ -68,6 +70,19 @@ class SubwordCodec:
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
         return [self._text(ids) for ids in sequences.tolist()]
 
+    @property
+    def sentence_break(self) -> int:
+        id: int = self.tokenizer.convert_tokens_to_ids(self.separator)
+        return id
+
+    def words(self, ids: list[int]) -> list[str]:
+        """Pieces are BERT's (a word goes on with ##) or of bytes (a word begins with the sign of a space)."""
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        if self.separator == NEWLINE:
+            special = {*self.tokenizer.all_special_tokens, self.separator}
+            return "".join(f" {p} " if p in special else p.replace(_SPACE, " ") for p in pieces).split()
+        return " ".join(pieces).replace(" ##", "").split()
+
     def source_tokens(self, source: str) -> list[str]:
         return [self.tokenizer.decode([i]) for i in self.encode(source)["input_ids"]]
 
@@ -105,12 +120,12 @@ class SubwordCodec:
         return both[:-1], both[-1:]
 
     def _joined(self, lines: list[list[int]]) -> list[int]:
-        separator = self.tokenizer.convert_tokens_to_ids(self.separator)
+        separator = self.sentence_break
         return [i for n, line in enumerate(lines) for i in ([separator, *line] if n else line)]
 
     def _text(self, ids: list[int]) -> str:
         lines: list[list[int]] = [[]]
-        separator = self.tokenizer.convert_tokens_to_ids(self.separator)
+        separator = self.sentence_break
         for i in ids:
             if i == separator:
                 lines.append([])

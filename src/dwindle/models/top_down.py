@@ -174,6 +174,7 @@ class TopDown(PreTrainedModel, GenerationMixin):
         past_key_values: TopDownState | None = None,
         num_items_in_batch: Tensor | int | None = None,
         output_attentions: bool | None = None,
+        drawn: float | None = None,
         **_: Any,
     ) -> Seq2SeqLMOutput:
         """Logits (N, T, V) of T words, all at once or continuing ``past_key_values``.
@@ -184,6 +185,8 @@ class TopDown(PreTrainedModel, GenerationMixin):
             labels: (N, T), -100 for padding; shifted they are the words to read, and the loss is their mean
                 cross-entropy (their sum over ``num_items_in_batch``, where the trainer counts them).
             decoder_input_ids: (N, T), the words to read where there are no labels.
+            drawn: read word by word, and with this chance a word that the model draws itself in place of the given one
+                (scheduled sampling); the first is given.
         """
         if encoder_outputs is None:
             if features is None:
@@ -194,6 +197,10 @@ class TopDown(PreTrainedModel, GenerationMixin):
                 raise ValueError("there is nothing to read: pass labels or decoder_input_ids (N, T)")
             decoder_input_ids = self._shifted(labels)
         mask = _mask(encoder_outputs.last_hidden_state, attention_mask)
+        if drawn is not None:
+            logits, _words = self._led(decoder_input_ids, encoder_outputs, mask, drawn)
+            loss = None if labels is None else _loss(logits, labels, num_items_in_batch)
+            return Seq2SeqLMOutput(loss=loss, logits=logits)
         hidden, attention, _weights, state = self._read(decoder_input_ids, encoder_outputs, mask, past_key_values)
         logits = self.output(self.decoder.dropout(hidden))
         return Seq2SeqLMOutput(
@@ -203,29 +210,68 @@ class TopDown(PreTrainedModel, GenerationMixin):
             cross_attentions=(attention.unsqueeze(1),) if output_attentions else None,
         )
 
+    @torch.no_grad()
+    def draw(self, features: Tensor, attention_mask: Tensor | None, length: int) -> Tensor:
+        """(N, 1 + T): the start token and T <= ``length`` words, each drawn from the model's own distribution.
+
+        Dropout is as the model has it now. ``forward`` with these words, ``drawn=0`` and the random state from before
+        gives the logits from which they were drawn, dropout and all.
+        """
+        mask = _mask(features, attention_mask)
+        words = mask.new_full((len(mask), length), self.config.decoder_start_token_id, dtype=torch.long)
+        _, written = self._led(words, self.encoder(features, attention_mask), mask, 1.0)
+        return written
+
+    def _led(self, words: Tensor, regions: Embedded, mask: Tensor, drawn: float) -> tuple[Tensor, Tensor]:
+        """Logits (N, T, V), and the words (N, 1 + T) that were read and the next: the given ones (N, T), each drawn
+        anew with the chance ``drawn``. Where all are drawn, T ends with the last text."""
+        state, used = self._begun(regions), self.decoder.weights()
+        read, logits = [words[:, 0]], []
+        ended = torch.zeros_like(words[:, 0], dtype=torch.bool)
+        for t in range(1, words.shape[1] + 1):
+            given = self.decoder.read(read[-1].unsqueeze(1), regions.pooled)[:, 0]
+            state, _, _ = self._step(given, regions, mask, state, used)
+            logits.append(self.output(self.decoder.dropout(state.language[0])))
+            own = torch.multinomial(logits[-1].detach().float().softmax(-1), 1).squeeze(1)
+            chosen = torch.rand(len(own), device=own.device) < drawn
+            read.append(torch.where(chosen, own, words[:, t]) if t < words.shape[1] else own)
+            ended |= own == self.config.eos_token_id
+            if drawn == 1 and ended.all():
+                break
+        return torch.stack(logits, 1), torch.stack(read, 1)
+
     def _read(
         self, words: Tensor, regions: Embedded, mask: Tensor, state: TopDownState | None
     ) -> tuple[Tensor, Tensor, Tensor, TopDownState]:
         """Hidden states (N, T, H), attention and diminished weights (N, T, S) of the words, and the state after."""
-        values, keys, pooled = regions.last_hidden_state, regions.keys, regions.pooled
-        decoder = self.decoder
-        zero = pooled.new_zeros(pooled.shape)
-        state = state or TopDownState((zero, zero), (zero, zero))
-        looking, writing, coverage = state.attention, state.language, state.coverage
-        look, write, bias = decoder.weights()
+        state, used = state or self._begun(regions), self.decoder.weights()
+        rows = []
+        for read in self.decoder.read(words, regions.pooled).unbind(1):
+            state, attention, weights = self._step(read, regions, mask, state, used)
+            rows.append((state.language[0], attention, weights))
+        hidden, attentions, diminished = (torch.stack(column, 1) for column in zip(*rows, strict=True))
+        return hidden, attentions, diminished, state
+
+    def _step(
+        self, read: Tensor, regions: Embedded, mask: Tensor, state: TopDownState, used: tuple[Tensor, Tensor, Tensor]
+    ) -> tuple[TopDownState, Tensor, Tensor]:
+        """One word, read as ``TopDownDecoder.read`` has it (N, 4H), with the weights of ``TopDownDecoder.weights``: the
+        state after it, attention and diminished weights (N, S)."""
+        look, write, bias = used
+        values, written = regions.last_hidden_state, state.language[0]
+        looking = _lstm(read + F.linear(torch.cat([written, state.attention[0]], -1), look), state.attention[1])
+        attention = self.decoder.attend(looking[0], regions.keys, mask)
         # No region is special. Padding has no weight to lose, so a rule that protects special tokens protects that.
         special = ~mask.unsqueeze(1) if self.rule.protect == "special" else None
-        rows = []
-        for read in decoder.read(words, pooled).unbind(1):
-            looking = _lstm(read + F.linear(torch.cat([writing[0], looking[0]], -1), look), looking[1])
-            attention = decoder.attend(looking[0], keys, mask)
-            weights, coverage = self.rule(attention[:, None, None], coverage, protected=special)  # (N, head, row, S)
-            weights = weights[:, 0, 0]
-            seen = (weights.to(values.dtype).unsqueeze(1) @ values).squeeze(1)
-            writing = _lstm(F.linear(torch.cat([seen, looking[0], writing[0]], -1), write, bias), writing[1])
-            rows.append((writing[0], attention, weights))
-        hidden, attentions, diminished = (torch.stack(column, 1) for column in zip(*rows, strict=True))
-        return hidden, attentions, diminished, TopDownState(looking, writing, coverage)
+        weights, coverage = self.rule(attention[:, None, None], state.coverage, protected=special)  # (N, head, row, S)
+        weights = weights[:, 0, 0]
+        seen = (weights.to(values.dtype).unsqueeze(1) @ values).squeeze(1)
+        writing = _lstm(F.linear(torch.cat([seen, looking[0], written], -1), write, bias), state.language[1])
+        return TopDownState(looking, writing, coverage), attention, weights
+
+    def _begun(self, regions: Embedded) -> TopDownState:
+        zero = regions.pooled.new_zeros(regions.pooled.shape)
+        return TopDownState((zero, zero), (zero, zero))
 
     @torch.no_grad()
     def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:

@@ -90,6 +90,13 @@ class RegionCodec:
                 text += word + ("\n" if word in _SENTENCE_ENDS else " ")
         return text.strip()
 
+    @property
+    def sentence_break(self) -> None:
+        return None  # sentences end with their full stop
+
+    def words(self, ids: list[int]) -> list[str]:
+        return [str(id) for id in ids]
+
     def source_tokens(self, source: Any) -> list[str]:
         return [f"region {i}" for i in range(1, _shape(source)[0] + 1)]
 

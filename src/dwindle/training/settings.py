@@ -27,7 +27,7 @@ class TrainingSettings:
     objective: Objective = "cross-entropy"
     """What is learnt: the reference, or CIDEr-D of what the model writes (images only)."""
     soft_trigrams: float = 0.0
-    """Self-critical: the trigram penalty of what the model draws and writes, as in decoding."""
+    """Self-critical: the trigram penalty of the greedy paragraph that a draw is measured against, as in decoding."""
     optimiser: Optimiser = "adam"
     """Which one."""
     learning_rate: float = 5e-4

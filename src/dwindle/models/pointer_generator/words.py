@@ -78,6 +78,13 @@ class WordCodec:
         times = len(sequences) // max(len(oov), 1)
         return [self._text(ids, oov[i // times]) for i, ids in enumerate(sequences.tolist())]
 
+    @property
+    def sentence_break(self) -> int:
+        return _BREAK
+
+    def words(self, ids: list[int]) -> list[str]:
+        return [str(id) for id in ids]  # a token is a word, copied ones too
+
     def source_tokens(self, source: str) -> list[str]:
         return source.lower().split()[: self.source_length]
 
