@@ -52,15 +52,15 @@ def test_bart_large():
 
 
 def test_bertsum():
-    """BERT-base with its pooler, 109,482,240, and PreSumm's decoder: 6 layers of 768, 2048 inside, 8 heads."""
+    """BERT-base, 109,482,240 less its pooler, and PreSumm's decoder: 6 layers of 768, 2048 inside, 8 heads."""
     with torch.device("meta"):
         model = presets.bertsum(presets.shape("bertsum", "base"), Vocabulary(size=30522), 512, presets.BERT["base"])
     tables = (30522 + 512 + 2 + 2) * 768  # words, positions, segments, a norm
-    bert = tables + 12 * layer(768, 3072, 1) + 768**2 + 768
-    head = 768**2 + 768 + 2 * 768 + 30522  # BERT's: a layer, a norm, a bias for every word
-    assert count(model.encoder) == bert == 109_482_240
-    assert count(model.decoder) == tables + 6 * layer(768, 2048, 2) + head
-    assert model.config.decoder.num_attention_heads == 8
+    assert count(model.encoder) == tables + 12 * layer(768, 3072, 1) == 109_482_240 - (768**2 + 768)
+    # Words once, for the output has them too; the last norm; a bias for every word.
+    assert count(model.decoder) == 30522 * 768 + 6 * layer(768, 2048, 2) + 2 * 768 + 30522
+    assert count(model) == 179_631_930
+    assert model.config.decoder.decoder_attention_heads == 8
 
 
 def test_bertsum_begins_with_the_words_of_bert():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, BertModel, PreTrainedModel
 
 from dwindle.attaching.find import cross_attention
 from dwindle.attaching.handle import attach, detach
@@ -22,10 +22,12 @@ from dwindle.core.rules import Plain
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
+from dwindle.models.fairseq import FairseqConfig, FairseqTransformer
 from dwindle.models.pieces import pieces
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.models.pointer_generator.words import WordCodec
+from dwindle.models.presumm import PreSumm, PreSummConfig
 from dwindle.models.settings import ModelSettings
 from dwindle.models.subword import FILE, NEWLINE, SENTENCE, SubwordCodec, published, trained
 from dwindle.models.top_down import TopDown, TopDownConfig
@@ -36,8 +38,8 @@ Texts = Callable[[], Iterable[tuple[Any, str]]]
 
 _TYPES = {
     "pointer-generator": [PointerGeneratorConfig.model_type],
-    "transformer": ["marian"],
-    "bertsum": ["encoder-decoder", "bert"],
+    "transformer": ["marian", FairseqConfig.model_type],
+    "bertsum": [PreSummConfig.model_type, "bert"],
     "bart": ["bart"],
     "top-down": [TopDownConfig.model_type],
 }
@@ -47,6 +49,8 @@ _OWN: dict[str, tuple[Any, Any]] = {
     TopDownConfig.model_type: (TopDown, RegionCodec),
 }
 """Our own models and their codecs, by model type."""
+_ATTACHED: dict[str, Any] = {PreSummConfig.model_type: PreSumm, FairseqConfig.model_type: FairseqTransformer}
+"""Models on library layers that the library does not have: they take a rule as the library's do."""
 
 
 def build(settings: ModelSettings, texts: Texts, seed: int) -> tuple[PreTrainedModel, Codec]:
@@ -126,7 +130,7 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
     if not (folder / FILE).is_file():
         raise ValueError(f"{folder} has no {FILE}: it is no model of a run, though it may be the start of one")
     with bars_on_terminals():
-        return from_pretrained(folder, **changes), SubwordCodec.from_pretrained(folder)
+        return from_pretrained(folder, _ATTACHED.get(kind), **changes), SubwordCodec.from_pretrained(folder)
 
 
 def _new(settings: ModelSettings, texts: Texts) -> tuple[PreTrainedModel, Codec]:
@@ -171,8 +175,6 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
     else:
         with bars_on_terminals():
             model, codec = _published(settings, start, kind)
-    if kind == "encoder-decoder" and {model.config.encoder.model_type, model.config.decoder.model_type} != {"bert"}:
-        raise ValueError(f"{start} is a pair of models, but not of two BERTs, as BertSum is: name another start")
     if isinstance(codec, SubwordCodec):
         presets.lengthen(model, max(settings.source_length, settings.target_length))
     if isinstance(codec, SubwordCodec | WordCodec):
@@ -200,7 +202,7 @@ def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrain
     sentences = settings.kind == "bertsum"
     tokenizer, separator = published(start, sentences)
     if kind == "bert":
-        encoder = AutoModel.from_pretrained(start)
+        encoder = BertModel.from_pretrained(start, add_pooling_layer=False)
         encoder.resize_token_embeddings(len(tokenizer))
         numbers = presets.shape("bertsum", settings.size, settings.dropout)
         model = presets.bertsum(numbers, tokenizer, settings.target_length, encoder)

@@ -15,13 +15,6 @@ _LONGEST = 1024
 """Source tokens, for a model that has no limit of its own."""
 
 
-class OneLine(SubwordCodec):
-    """A model of the library reads text as its tokenizer cuts it: a newline is a space."""
-
-    def _lines(self, **text: str) -> list[list[int]]:
-        return super()._lines(**{key: " ".join(value.split("\n")) for key, value in text.items()})
-
-
 def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
     """The model of a run, of ``save``, of ``save_pretrained`` or of the hub, with its rule, and its codec."""
     folder = Path(name)
@@ -42,7 +35,7 @@ def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
     if not model.config.is_encoder_decoder:
         raise ValueError(f"{name} has no encoder, so there is no source apart from the output: take an encoder-decoder")
     limit = min(_length(model.config), int(tokenizer.model_max_length), _LONGEST)
-    return model.eval(), OneLine(tokenizer, limit, limit, tokenizer.eos_token or tokenizer.sep_token)
+    return model.eval(), SubwordCodec(tokenizer, limit, limit, separator=None)
 
 
 def _length(config: Any) -> int:

@@ -1,4 +1,4 @@
-"""The paper's models at their published sizes, and smaller ones. Transformer, BertSum and BART on library classes.
+"""The paper's models at their published sizes, and smaller ones: Transformer, BertSum and BART.
 
 What is made here has random weights, for a vocabulary that exists; ``build.py`` decides where weights come from.
 """
@@ -11,13 +11,15 @@ from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     BertConfig,
-    EncoderDecoderConfig,
-    EncoderDecoderModel,
     MarianConfig,
     MarianMTModel,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+
+from dwindle.models.fairseq import FairseqConfig
+from dwindle.models.presumm import PreSumm, PreSummConfig, writer
+from dwindle.models.sinusoids import longer
 
 Shape = dict[str, Any]
 
@@ -56,7 +58,7 @@ SIZES: dict[str, dict[str, Shape]] = {
 }
 BERT = {"tiny": _layers(64, 128, 4, 2, 0.1), "base": _layers(768, 3072, 12, 12, 0.1)}
 """The encoders of BertSum."""
-PAPER_LAYERS = {"marian": 1, "encoder-decoder": 1, "bart": 7}
+PAPER_LAYERS = {"marian": 1, FairseqConfig.model_type: 1, PreSummConfig.model_type: 1, "bart": 7}
 """How many of the last cross-attention layers have the rule in the paper, by model type."""
 _POSITIONS = 512
 """At least so many, whatever the lengths of training: an output may be longer."""
@@ -93,22 +95,19 @@ def bart(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> Pre
 def bertsum(
     numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int, encoder: PreTrainedModel | Shape
 ) -> PreTrainedModel:
-    """BertSum (PreSumm, abstractive): a BERT that reads, and a new decoder that begins with BERT's word embeddings.
-
-    PreSumm's decoder has sinusoid positions and norms before the residuals; this one has BERT's own layers.
-    """
+    """BertSum (PreSumm, abstractive): a BERT that reads, and a new decoder that begins with BERT's word embeddings."""
     if isinstance(encoder, PreTrainedModel) and encoder.config.hidden_size != numbers["width"]:
         raise ValueError(f"this BERT is {encoder.config.hidden_size} wide and the decoder {numbers['width']}: no match")
     reader = BertConfig(**_bert(encoder, tokenizer, length)) if isinstance(encoder, dict) else encoder.config
-    writer = BertConfig(**_bert(numbers, tokenizer, length), is_decoder=True, add_cross_attention=True)
-    config = EncoderDecoderConfig(
+    special = _special(tokenizer)
+    config = PreSummConfig(
         encoder=reader.to_dict(),
-        decoder=writer.to_dict(),
+        decoder=writer(**numbers, vocab_size=len(tokenizer), **special).to_dict(),
         decoder_start_token_id=tokenizer.bos_token_id,
         vocab_size=len(tokenizer),
-        **_special(tokenizer),
+        **special,
     )
-    model = EncoderDecoderModel(config, **({} if isinstance(encoder, dict) else {"encoder": encoder}))
+    model = PreSumm(config, None if isinstance(encoder, dict) else encoder)
     with torch.no_grad():
         words = model.encoder.get_input_embeddings().weight
         model.decoder.get_input_embeddings().weight.copy_(words)
@@ -118,12 +117,11 @@ def bertsum(
 def lengthen(model: PreTrainedModel, length: int) -> None:
     """Make room for ``length`` positions, in the way each kind can."""
     kind, most = model.config.model_type, getattr(model.config, "max_position_embeddings", 0)
-    if kind == "encoder-decoder":
-        for bert in (model.encoder, model.decoder.bert):
-            _lengthen_bert(bert, length)
-    elif kind == "marian" and length > most:
+    if kind == PreSummConfig.model_type:
+        _lengthen_bert(model.encoder, length)
+    elif kind in ("marian", FairseqConfig.model_type) and length > most:
         for part in (model.model.encoder, model.model.decoder):
-            part.embed_positions = _sinusoids(part.embed_positions, length)
+            part.embed_positions = longer(part.embed_positions, length)
         model.config.max_position_embeddings = length
     elif length > most:
         raise ValueError(f"a length of {length} tokens, but this {kind} model has {most} positions: pass at most that")
@@ -142,14 +140,6 @@ def _lengthen_bert(bert: PreTrainedModel, length: int) -> None:
     part.register_buffer("position_ids", places, persistent=False)
     part.register_buffer("token_type_ids", torch.zeros_like(places), persistent=False)
     bert.config.max_position_embeddings = length
-
-
-def _sinusoids(old: Any, length: int) -> nn.Embedding:
-    """The same curves, further on."""
-    new = type(old)(length, old.embedding_dim).to(old.weight)
-    with torch.no_grad():
-        new.weight.copy_(new.create_weight())
-    return new  # type: ignore[no-any-return]
 
 
 def _seq2seq(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> dict[str, Any]:

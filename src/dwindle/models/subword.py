@@ -1,8 +1,8 @@
 """``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`. And how new ones are trained.
 
 Sentences are encoded one by one and parted by a separator token, which comes back as a newline. Where the vocabulary
-has the newline itself it is that one; where it has not, as BERT's, another is chosen or added. The codec knows no
-corpora and no weights.
+has the newline itself it is that one; where it has not, as BERT's, another is chosen or added; a model that was trained
+on single lines has none. The codec knows no corpora and no weights.
 """
 
 import json
@@ -32,22 +32,29 @@ PRESUMM = {"bos_token": "[unused0]", "eos_token": "[unused1]", "separator": "[un
 """What PreSumm writes targets with: tokens that BERT's vocabulary has and its pre-training did not use."""
 _AS_TEXT: dict[str, Any] = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
 """A text that has ``</s>`` written in it must not end there."""
+TARGET = "target"
+"""Where in the folder a vocabulary of targets lies."""
+_SAVED = ("source_length", "target_length", "separator", "sentences", "known")
 
 
 @dataclass
 class SubwordCodec:
-    """Sentences to subwords and back, sources and targets in one vocabulary."""
+    """Sentences to subwords and back, sources and targets in one vocabulary or in two."""
 
     tokenizer: PreTrainedTokenizerBase
     source_length: int
     """The longest source in tokens, special ones included."""
     target_length: int
     """The longest target in tokens. One that is cut loses its end token: the model must not learn to stop there."""
-    separator: str = NEWLINE
-    """The token between two sentences."""
+    separator: str | None = NEWLINE
+    """The token between two sentences; None: a text is one line, and a newline in it a space."""
     sentences: bool = False
     """As BertSum reads: every source sentence between special tokens of its own, in segments 0, 1, 0, 1, ..., and the
-    target ends with another token than the source."""
+    target ends with another token than the source, also one that is cut."""
+    known: int | None = None
+    """Ids from here on are pieces that a vocabulary can cut and its model does not have: they read as unknown."""
+    target_tokenizer: PreTrainedTokenizerBase | None = None
+    """Where targets have a vocabulary of their own."""
     truncated: int = field(default=0, compare=False)
 
     def encode(self, source: str, target: str | None = None) -> Row:
@@ -59,7 +66,7 @@ class SubwordCodec:
         if self.sentences:
             row["token_type_ids"] = segments[: self.source_length]
         if target is not None:
-            row["labels"] = self._target(self._lines(text_target=target))[: self.target_length]
+            row["labels"] = self._cut(self._target(self._lines(text_target=target)))
         return row
 
     def collate(self, rows: list[Row]) -> Batch:
@@ -71,9 +78,8 @@ class SubwordCodec:
         return [self._text(ids) for ids in sequences.tolist()]
 
     @property
-    def sentence_break(self) -> int:
-        id: int = self.tokenizer.convert_tokens_to_ids(self.separator)
-        return id
+    def sentence_break(self) -> int | None:
+        return None if self.separator is None else self._writer.convert_tokens_to_ids(self.separator)
 
     def words(self, ids: list[int]) -> list[str]:
         """Pieces are BERT's (a word goes on with ##) or of bytes (a word begins with the sign of a space)."""
@@ -88,19 +94,36 @@ class SubwordCodec:
 
     def save_pretrained(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
-        settings = {n: getattr(self, n) for n in ("source_length", "target_length", "separator", "sentences")}
+        if self.target_tokenizer:
+            self.target_tokenizer.save_pretrained(Path(folder) / TARGET)
+        settings = {n: getattr(self, n) for n in _SAVED}
         (Path(folder) / FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> Self:
         settings = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
-        return cls(AutoTokenizer.from_pretrained(folder), **settings)
+        target = Path(folder) / TARGET
+        return cls(
+            AutoTokenizer.from_pretrained(folder),
+            **settings,
+            target_tokenizer=AutoTokenizer.from_pretrained(target) if target.is_dir() else None,
+        )
+
+    @property
+    def _writer(self) -> PreTrainedTokenizerBase:
+        return self.target_tokenizer or self.tokenizer
 
     def _lines(self, **text: str) -> list[list[int]]:
         """The ids of each sentence of the ``text`` or ``text_target``."""
-        lines = {k: [line for line in v.split("\n") if line.strip()] or [""] for k, v in text.items()}
-        found: list[list[int]] = self.tokenizer(**lines, **_AS_TEXT)["input_ids"]
-        return found
+        ((name, whole),) = text.items()
+        lines = [line for line in whole.split("\n") if line.strip()] or [""]
+        if self.separator is None:
+            lines = [" ".join(lines)]
+        tokenizer = self._writer if name == "text_target" else self.tokenizer
+        found: list[list[int]] = tokenizer(**{name: lines}, **_AS_TEXT)["input_ids"]
+        if self.known is None:
+            return found
+        return [[i if i < self.known else tokenizer.unk_token_id for i in line] for line in found]
 
     def _source(self, lines: list[list[int]]) -> tuple[list[int], list[int]]:
         """The ids of the source, and the segment of each."""
@@ -111,8 +134,14 @@ class SubwordCodec:
         return [i for line in wrapped for i in line], [n % 2 for n, line in enumerate(wrapped) for _ in line]
 
     def _target(self, lines: list[list[int]]) -> list[int]:
-        start, end = ([], [self.tokenizer.eos_token_id]) if self.sentences else self._ends()
+        start, end = ([], [self._writer.eos_token_id]) if self.sentences else self._ends()
         return [*start, *self._joined(lines), *end]
+
+    def _cut(self, labels: list[int]) -> list[int]:
+        """At most ``target_length`` of them; PreSumm ends what it cuts, others do not."""
+        if self.sentences and len(labels) > self.target_length:
+            return [*labels[: self.target_length - 1], labels[-1]]
+        return labels[: self.target_length]
 
     def _ends(self) -> tuple[list[int], list[int]]:
         """The special tokens that the tokenizer puts before and after a text."""
@@ -120,19 +149,18 @@ class SubwordCodec:
         return both[:-1], both[-1:]
 
     def _joined(self, lines: list[list[int]]) -> list[int]:
-        separator = self.sentence_break
-        return [i for n, line in enumerate(lines) for i in ([separator, *line] if n else line)]
+        between = [] if self.sentence_break is None else [self.sentence_break]
+        return [i for n, line in enumerate(lines) for i in (between if n else []) + line]
 
     def _text(self, ids: list[int]) -> str:
         lines: list[list[int]] = [[]]
-        separator = self.sentence_break
         for i in ids:
-            if i == separator:
+            if i == self.sentence_break:
                 lines.append([])
             else:
                 lines[-1].append(i)
         options: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-        texts = (self.tokenizer.decode(line, **options).strip() for line in lines)
+        texts = (self._writer.decode(line, **options).strip() for line in lines)
         return "\n".join(text for text in texts if text)
 
 

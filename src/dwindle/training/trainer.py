@@ -69,7 +69,7 @@ class Fit(Seq2SeqTrainer):
                 self.home,
                 seed=seed,
                 eval_strategy="steps" if dev else "no",
-                ddp_find_unused_parameters=model.config.model_type == "encoder-decoder",  # BERT's pooler
+                ddp_find_unused_parameters=False,
             ),
             data_collator=self.collate,
             train_dataset=_Rows(self, train),

@@ -1,8 +1,9 @@
 """``WordCodec``: texts to the tensors of the pointer-generator, and back, copied words included.
 
 A text is words parted by spaces, in lower case. The sentences of a target are parted by a word of their own, which
-comes back as a newline; a source is read without. Words outside the vocabulary get numbers behind it, source by source.
-It knows neither corpora nor weights.
+comes back as a newline; a source is read without. A vocabulary that has no such word, as See's, parts nothing, and what
+is written gets a newline after each full stop, as See's code has it. Words outside the vocabulary get numbers behind
+it, source by source. It knows neither corpora nor weights.
 """
 
 import json
@@ -25,12 +26,11 @@ class WordCodec:
     """For sources and targets of up to so many words; the end of a target is one of them."""
 
     def __init__(self, vocabulary: Vocabulary, source_length: int = 400, target_length: int = 100) -> None:
-        if len(vocabulary) <= _BREAK or vocabulary.words[_BREAK] != SENTENCE:
-            raise ValueError(f"the first word of this vocabulary must be {SENTENCE}: make it with WordCodec.fitted")
         for name, length in (("source_length", source_length), ("target_length", target_length)):
             if length < 1:
                 raise ValueError(f"{name} is {length}: give 1 or more")
         self.vocabulary = vocabulary
+        self.parted = vocabulary.words[_BREAK : _BREAK + 1] == [SENTENCE]
         self.source_length, self.target_length = source_length, target_length
         self.truncated = 0
 
@@ -57,8 +57,7 @@ class WordCodec:
         oov = list(dict.fromkeys(word for word, id in zip(words, ids, strict=True) if id == UNK))
         row: Row = {"input_ids": ids, "extended_ids": self._extended(words, oov), "oov": oov}
         if target is not None:
-            sentences = (line.split() for line in target.lower().split("\n"))
-            ids = [id for sentence in sentences if sentence for id in [_BREAK, *self._extended(sentence, oov)]][1:]
+            ids = self._written(target.lower().split("\n"), oov)
             row["labels"] = [*ids, END][: self.target_length]  # a target that is cut has no end, as in See's code
         return row
 
@@ -100,10 +99,16 @@ class WordCodec:
             raise ValueError(f"{folder} has no {FILE}: name the folder of a pointer-generator that this project saved")
         return cls(Vocabulary.load(Path(folder)), **json.loads(file.read_text(encoding="utf-8")))
 
+    def _written(self, lines: list[str], oov: list[str]) -> list[int]:
+        """The ids of a target, with the word between its sentences if there is one."""
+        between = [_BREAK] if self.parted else []
+        sentences = [self._extended(words, oov) for line in lines if (words := line.split())]
+        return [id for n, sentence in enumerate(sentences) for id in (between if n else []) + sentence]
+
     def _id(self, word: str) -> int:
         """A text that has ``</s>`` written in it must not end there: special words are unknown ones."""
         id = self.vocabulary.id(word)
-        return id if id > _BREAK else UNK
+        return id if id >= _BREAK + self.parted else UNK
 
     def _extended(self, words: list[str], oov: list[str]) -> list[int]:
         """Ids, from the vocabulary's end on for the words of ``oov``; others that are not known stay so."""
@@ -116,7 +121,11 @@ class WordCodec:
         if END in ids:
             ids = ids[: ids.index(END)]
         words = [*self.vocabulary.words, *oov]
-        text = " ".join("\n" if i == _BREAK else words[i] for i in ids if i not in (START, PAD))
+        if self.parted:
+            words[_BREAK] = "\n"
+        elif "." in self.vocabulary:
+            words[self.vocabulary.id(".")] = ".\n"
+        text = " ".join(words[i] for i in ids if i not in (START, PAD))
         return "\n".join(filter(None, (line.strip() for line in text.split("\n"))))
 
 
