@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dwindle.core.backends.call import Call, kernel_numbers
+from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
 from dwindle.core.backends.cpu import op
 from dwindle.core.backends.cpu.build import library
 from dwindle.core.backends.polynomial import terms
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import Rule
+from dwindle.core.transforms import transformed
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -32,9 +33,18 @@ def objection(call: Call) -> str | None:
         return f"the tensors are on {call.query.device}"
     if call.query.dtype not in _DTYPES:
         return f"it has no code for {call.query.dtype}"
-    if kernel_numbers(call.rule) is None:
+    if kernel_numbers(call.rule) is None or call.rule.renormalise or call.rule.share_heads:
         return f"it has no code for the rule {call.rule}"
+    if call.felt is not None:
+        return "it has no code for a source inside a prompt"
+    if transformed(*call.tensors()):
+        return UNTRANSFORMED
     return None if available() else "it is not built (there is a line on stderr that says why)"
+
+
+def pays(call: Call) -> bool:
+    """Always, where there is anything to do."""
+    return call.query.numel() > 0 and call.value.numel() > 0
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
@@ -44,14 +54,14 @@ def attention(call: Call) -> tuple[Tensor, Coverage]:
     return results[0], Coverage(results[1], results[2])
 
 
-def step(call: Call, coverage: Coverage) -> Tensor:
-    """The context, with ``coverage`` (dense, in the right dtype) moved on in place. No gradients."""
-    context: Tensor = op.step(*_tensors(call), *coverage, *_settings(call))
+def step(call: Call) -> Tensor:
+    """The context, with the coverage (dense, in the right dtype) moved on in place. No gradients."""
+    context: Tensor = op.step(*_tensors(call), *call.coverage, *_settings(call))
     return context
 
 
 def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    return call.query, call.key, call.value, call.bias, call.mask, call.kept
+    return call.query, call.key, call.value, call.bias, call.mask, call.protected
 
 
 def _settings(call: Call) -> tuple[Any, ...]:
@@ -67,5 +77,7 @@ def _with_terms(rule: Rule) -> list[float]:
 
 @lru_cache(maxsize=64)
 def _known(rule: Rule) -> list[float]:
-    given = kernel_numbers(rule) or (0.0,) * 6
-    return [*given, *terms(given[2]), *terms(given[4])]
+    numbers = kernel_numbers(rule)
+    if numbers is None:
+        raise ValueError(f"the kernel has no code for the rule {rule}")
+    return [*map(float, numbers), *terms(numbers.p1), *terms(numbers.p2)]

@@ -1,6 +1,6 @@
 // The backward pass: blocks of target rows from the last to the first.
 //
-// Attention is rebuilt from the saved log-sum-exp and coverage from the one saved before each block. Up to the
+// Attention is rebuilt from the saved norms of its rows and coverage from the one saved before each block. Up to the
 // sum over a row that the softmax needs, everything happens within one strip of columns in the first cache:
 // scores, attention, gradient of the weights, the rule, gradient of v. Then gradients of k and q.
 #pragma once
@@ -136,15 +136,15 @@ template <class IO, class C> class Backward {
     C *a = w.attention.get() + at, *gradient = w.gradient.get() + at, *strip = w.strip.get(), kept[width];
     const IO* k = (const IO*)p.k + b * p.k_stride[0] + g * p.k_stride[1] + s0 * p.k_stride[2];
     const IO* v = (const IO*)p.v + b * p.v_stride[0] + g * p.v_stride[1] + s0 * p.v_stride[2];
-    const C* lse = (const C*)p.lse + (b * p.H + h) * p.T + t0;
+    const C* norm = (const C*)p.norms + 2 * ((b * p.H + h) * p.T + t0);
 
     pack_columns<C, IO>(k, p.k_stride[2], columns, p.D, w.packed.get());
     strip_product<C>(n, columns, {w.q.get(), ldq, 1, p.D, 0}, p.D, w.packed.get(), a);
     adjust<C>(p, b, h, t0, n, s0, columns, a, p.softcap ? w.slope.get() + at : nullptr);
     for (Index t = 0; t < n; ++t) {
       C* row = a + t * width;
-      store(row, exponential(load(row) - lse[t]));
-      store(row + lanes, exponential(load(row + lanes) - lse[t]));
+      store(row, exponential(load(row) - norm[2 * t]) * norm[2 * t + 1]);
+      store(row + lanes, exponential(load(row + lanes) - norm[2 * t]) * norm[2 * t + 1]);
     }
     pack_columns<C, IO>(v, p.v_stride[2], columns, p.Dv, w.packed.get());
     strip_product<C>(n, columns, {w.dout.get(), ldv, 1, p.Dv, 0}, p.Dv, w.packed.get(), gradient);

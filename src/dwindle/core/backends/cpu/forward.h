@@ -176,11 +176,17 @@ template <class IO, class C> class Forward {
     std::fill_n(w.wide.get(), n * lanes, C(0));
   }
 
-  // The sums of a chunk join those of the row, which are relative to the largest reference so far.
-  static void add_sums(Index n, const C* reference, Worker& w) {
+  // The sums of a chunk join those of the row, which are relative to the largest reference so far. A chunk that is
+  // wholly masked has none: whatever it took for a reference may lie far above every true score.
+  static void add_sums(Index n, C* reference, Worker& w) {
     C *tops = w.top.get(), *sums = w.sum.get();
     for (Index t = 0; t < n; ++t) {
-      const C before = tops[t], now = std::max(before, reference[t]), added = sum(load(w.wide.get() + t * lanes));
+      const C added = sum(load(w.wide.get() + t * lanes));
+      if (added == 0) {
+        reference[t] = -std::numeric_limits<C>::infinity();
+        continue;
+      }
+      const C before = tops[t], now = std::max(before, reference[t]);
       sums[t] = (before == now ? sums[t] : sums[t] * std::exp(before - now)) +
                 (reference[t] == now ? added : added * std::exp(reference[t] - now));
       tops[t] = now;
@@ -229,8 +235,10 @@ template <class IO, class C> class Forward {
         C& factor = w.factor.get()[part * n + t];
         factor = factor == highest ? inverse : std::exp(factor - highest) * inverse;
       }
-      if (p.lse && team.rank == 0)
-        ((C*)p.lse)[(b * p.H + h) * p.T + t0 + t] = nothing ? std::numeric_limits<C>::infinity() : highest + std::log(all);
+      if (p.norms && team.rank == 0) {
+        C* norm = (C*)p.norms + 2 * ((b * p.H + h) * p.T + t0 + t);
+        norm[0] = nothing ? C(0) : highest, norm[1] = inverse;
+      }
     }
   }
 

@@ -93,18 +93,18 @@ Six attention(const Tensor& query_, const Tensor& key_, const Tensor& value_, co
   const Tensor out = empty({p.B, p.H, p.T, p.Dv}, query.options());
   const Tensor after = copied_or_zero(total, {p.B, p.H, p.S}, options);
   const Tensor top = copied_or_zero(peak, {p.B, p.H, p.S}, options);
-  Tensor lse, totals, peaks;
+  Tensor norms, totals, peaks;
   if (save) {
-    lse = empty({p.B, p.H, p.T}, options);
+    norms = empty({p.B, p.H, p.T, 2}, options);
     totals = empty({p.B, p.H, blocks - 1, p.S}, options);
     peaks = empty({p.B, p.H, blocks - 1, p.S}, options);
   } else {
-    lse = empty({0}, options), totals = empty({0}, options), peaks = empty({0}, options);
+    norms = empty({0}, options), totals = empty({0}, options), peaks = empty({0}, options);
   }
   p.out = out.data_ptr(), p.total = after.data_ptr(), p.peak = top.data_ptr();
-  p.lse = pointer(lse), p.totals = pointer(totals), p.peaks = pointer(peaks);
+  p.norms = pointer(norms), p.totals = pointer(totals), p.peaks = pointer(peaks);
   forward(p);
-  return {out, after, top, lse, totals, peaks};
+  return {out, after, top, norms, totals, peaks};
 }
 
 Tensor attention_step(const Tensor& query_, const Tensor& key_, const Tensor& value_, const Given& bias,
@@ -121,14 +121,14 @@ Tensor attention_step(const Tensor& query_, const Tensor& key_, const Tensor& va
 
 Six attention_backward(const Tensor& grad_, const Given& grad_total, const Given& grad_peak, const Tensor& query_,
                        const Tensor& key_, const Tensor& value_, const Given& bias, const Given& mask,
-                       const Given& kept, const Given& total, const Given& peak, const Given& seed, const Tensor& lse,
+                       const Given& kept, const Given& total, const Given& peak, const Given& seed, const Tensor& norms,
                        const Tensor& totals, const Tensor& peaks, Numbers rule, double scale, double softcap,
                        double dropout, bool bias_too, bool coverage_too) {
   const Tensor query = dense_rows(query_), key = dense_rows(key_), value = dense_rows(value_), grad = dense_rows(grad_);
   Problem p = problem(query, key, value, bias, mask, kept, seed, rule, scale, softcap, dropout, totals.size(2) + 1);
   p.dout = grad.data_ptr(), set_strides(grad, p.dout_stride);
   const Tensor before = total ? total->contiguous() : Tensor(), top = peak ? peak->contiguous() : Tensor();
-  p.total = pointer(before), p.peak = pointer(top), p.lse = lse.data_ptr();
+  p.total = pointer(before), p.peak = pointer(top), p.norms = norms.data_ptr();
   p.totals = pointer(totals), p.peaks = pointer(peaks);
   const at::TensorOptions options = state(query);
   const Tensor dq = empty(query.sizes(), query.options());
@@ -170,17 +170,17 @@ struct Differentiable : torch::autograd::Function<Differentiable> {
                       const Given& mask, const Given& kept, const Given& total, const Given& peak, const Given& seed,
                       Numbers rule, double scale, double softcap, double dropout, c10::SymInt blocks) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [out, after, top, lse, totals, peaks] = below_autograd().call(
+    auto [out, after, top, norms, totals, peaks] = below_autograd().call(
         query, key, value, bias, mask, kept, total, peak, seed, rule, scale, softcap, dropout, std::move(blocks), true);
     auto or_none = [](const Given& x) { return x ? *x : Tensor(); };
     ctx->save_for_backward({query, key, value, or_none(bias), or_none(mask), or_none(kept), or_none(total),
-                            or_none(peak), or_none(seed), lse, totals, peaks});
+                            or_none(peak), or_none(seed), norms, totals, peaks});
     ctx->saved_data["rule"] = rule.vec();
     ctx->saved_data["settings"] = std::vector<double>{scale, softcap, dropout};
     ctx->saved_data["wants"] = std::vector<int64_t>{wants_gradient(bias), wants_gradient(total) || wants_gradient(peak)};
-    ctx->mark_non_differentiable({lse, totals, peaks});
+    ctx->mark_non_differentiable({norms, totals, peaks});
     ctx->set_materialize_grads(false);
-    return {out, after, top, lse, totals, peaks};
+    return {out, after, top, norms, totals, peaks};
   }
 
   static List backward(Context* ctx, List grads) {

@@ -20,7 +20,8 @@ _SIX = "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 
 _dwindle: Any = torch.library.Library("dwindle", "FRAGMENT")  # type: ignore[no-untyped-call]
 # The context (B, H, T, Dv), the coverage after (B, H, S) twice, and with `save` what the backward pass needs: the
-# log-sum-exp (B, H, T) and the coverage between blocks of rows (B, H, blocks - 1, S) twice.
+# norms of the rows (B, H, T, 2), largest score r and 1 / sum of e^(score - r), and the coverage between blocks of rows
+# (B, H, blocks - 1, S) twice.
 _dwindle.define(
     f"attention({_INPUTS}Tensor? total, Tensor? peak, {_SETTINGS}SymInt blocks, bool save) -> {_SIX}",
     tags=torch.Tag.pt2_compliant_tag,
@@ -33,7 +34,7 @@ _dwindle.define(
 # Gradients of q, k, v, the bias, and the coverage before (the last three empty unless asked for).
 _dwindle.define(
     f"attention_backward(Tensor grad, Tensor? grad_total, Tensor? grad_peak, {_INPUTS}Tensor? total, Tensor? peak, "
-    "Tensor? seed, Tensor lse, Tensor totals, Tensor peaks, float[] rule, float scale, float softcap, float dropout, "
+    "Tensor? seed, Tensor norms, Tensor totals, Tensor peaks, float[] rule, float scale, float softcap, float dropout, "
     f"bool bias_too, bool coverage_too) -> {_SIX}",
     tags=torch.Tag.pt2_compliant_tag,
 )
@@ -51,7 +52,7 @@ def blocks(t: int, s: int) -> int:
 def _(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor, ...]:
     (b, h, t, _), s = query.shape, key.shape[2]
     *_, blocks, save = others
-    shapes = [(b, h, t), (b, h, blocks - 1, s), (b, h, blocks - 1, s)] if save else [(0,)] * 3
+    shapes = [(b, h, t, 2), (b, h, blocks - 1, s), (b, h, blocks - 1, s)] if save else [(0,)] * 3
     return _context(query, value), *(_state(query, *shape) for shape in [(b, h, s), (b, h, s), *shapes])
 
 

@@ -41,7 +41,7 @@ struct Problem {
   Curve g1, g2;
   void* out;                                    // (B, H, T, Dv)
   void *total, *peak;                           // (B, H, S): forward: in and out; backward: at the start, or null
-  void* lse;                                    // (B, H, T) or null: log of the sum of e^score
+  void* norms;                                  // (B, H, T, 2) or null: largest score r, and 1 / sum of e^(score - r)
   void *totals, *peaks;                         // (B, H, blocks - 1, S) or null: coverage between blocks
   // Backward only.
   const void* dout;
