@@ -1,7 +1,7 @@
 """The C++ kernel for the CPU: its source, its build on first use, and the ``torch.library`` operator.
 
-It does every rule whose functions are Box-Cox, without ``renormalise`` and ``share_heads``; all masks,
-biases, dropout and protected positions; gradients of query, key, value, bias and coverage.
+It does every rule whose functions are Box-Cox, with all options; all masks, biases, dropout, protected positions and
+sources inside a prompt; gradients of query, key, value, bias and coverage.
 """
 
 from functools import lru_cache
@@ -33,10 +33,8 @@ def objection(call: Call) -> str | None:
         return f"the tensors are on {call.query.device}"
     if call.query.dtype not in _DTYPES:
         return f"it has no code for {call.query.dtype}"
-    if kernel_numbers(call.rule) is None or call.rule.renormalise or call.rule.share_heads:
+    if kernel_numbers(call.rule) is None:
         return f"it has no code for the rule {call.rule}"
-    if call.felt is not None:
-        return "it has no code for a source inside a prompt"
     if transformed(*call.tensors()):
         return UNTRANSFORMED
     return None if available() else "it is not built (there is a line on stderr that says why)"
@@ -60,12 +58,13 @@ def step(call: Call) -> Tensor:
     return context
 
 
-def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    return call.query, call.key, call.value, call.bias, call.mask, call.protected
+def _tensors(call: Call) -> tuple[Tensor | None, ...]:
+    return call.query, call.key, call.value, call.bias, call.mask, call.protected, call.source, call.rows
 
 
 def _settings(call: Call) -> tuple[Any, ...]:
-    blocks = op.blocks(call.query.shape[2], call.key.shape[2])
+    (_, h, t, _), s = call.query.shape, call.key.shape[2]
+    blocks = op.blocks(t, s, h if call.rule.share_heads else 1)
     return call.seed(), _with_terms(call.rule), call.scale, call.softcap, call.dropout, blocks
 
 
@@ -80,4 +79,5 @@ def _known(rule: Rule) -> list[float]:
     numbers = kernel_numbers(rule)
     if numbers is None:
         raise ValueError(f"the kernel has no code for the rule {rule}")
-    return [*map(float, numbers), *terms(numbers.p1), *terms(numbers.p2)]
+    options = rule.renormalise, rule.share_heads
+    return [*map(float, (*numbers, *options)), *terms(numbers.p1), *terms(numbers.p2)]
