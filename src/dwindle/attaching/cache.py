@@ -92,13 +92,12 @@ class CoveredLayer:
         if isinstance(self, StaticLayer):
             # Fixed addresses: a compiled graph writes to the tensors it was traced with.
             if self.coverage is None:
-                self.coverage = Coverage(after.total.clone(), after.peak.clone())
+                self.coverage = after.clone()
                 if not torch.compiler.is_compiling():
                     for x in (*self.coverage, self.seen):
                         torch._dynamo.mark_static_address(x)
             else:
-                self.coverage.total.copy_(after.total)
-                self.coverage.peak.copy_(after.peak)
+                self.coverage.copy_(after)
             return
         step = Step(self.coverage, rows, replay)
         self.coverage = after
@@ -119,8 +118,7 @@ class CoveredLayer:
             return
         moved = coverage(self.coverage)
         if isinstance(self, StaticLayer):
-            self.coverage.total.copy_(moved.total)
-            self.coverage.peak.copy_(moved.peak)
+            self.coverage.copy_(moved)
         else:
             self.coverage = moved
 

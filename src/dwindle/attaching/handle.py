@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from dwindle.attaching import interface, prompt
 from dwindle.attaching.find import Found, Path, choose, cross_attention, decoder_layer, self_attention
 from dwindle.attaching.interface import FLEX, Call, HandWritten, Hook, Sink, register
+from dwindle.core.notation import row_rule
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Rule
-from dwindle.core.temporal import Temporal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -140,8 +140,8 @@ def attach(
         raise ValueError(FLEX)
     if rule.protect == "special" and source is None and not model.config.is_encoder_decoder:
         raise ValueError(f"{type(model).__name__} does not see the tokens of its source: leave +protect(special) out")
-    if source is not None and isinstance(rule, Temporal):
-        raise ValueError("temporal attention is for encoder-decoder models: attach another rule to a prompt")
+    if source is not None:
+        row_rule(rule)
     if hasattr(model, "_dwindle"):
         detach(model)
     _warn_if_untrained(model, rule)

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from dwindle.core.coverage import Coverage, state_dtype
+from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention
 from dwindle.core.rules import Rule
-from dwindle.core.softmax import attention_rows, attention_scores, grouped
-from dwindle.core.temporal import Temporal
+from dwindle.core.softmax import attention_scores, grouped
 
 if TYPE_CHECKING:
     from dwindle.attaching.cache import CoveredLayer
@@ -122,7 +121,7 @@ def attend(
     }
     if softcap is not None:
         settings["softcap"] = softcap
-    if call.sink is not None or call.weights_wanted or isinstance(call.rule, Temporal):
+    if call.sink is not None or call.weights_wanted:
         context, weights, after = _visible(call, query, key, value, dropout, settings)
     else:
         context, after = attention(query, key, value, coverage=call.coverage, dropout=dropout, **settings)
@@ -148,12 +147,11 @@ def _rows(
     """Attention and weights (B, H, T, S), and the coverage after them."""
     named = {k: v for k, v in settings.items() if k in ("mask", "bias", "scale", "softcap")}
     rule, protected = settings["rule"], settings["protected"]
-    if isinstance(rule, Temporal):
-        rows, after = rule.rows(attention_scores(query, key, **named), coverage)
-        return rows, rows, after
-    attended = attention_rows(query, key, **named)
     by_head = None if protected is None else protected[:, None, :]
-    return attended, *rule(attended, coverage, protected=by_head)
+    attended: tuple[Tensor, Tensor, Coverage] = rule.attend(
+        attention_scores(query, key, **named), coverage, protected=by_head
+    )
+    return attended
 
 
 def _replay(
@@ -161,9 +159,8 @@ def _replay(
 ) -> Coverage:
     """The coverage after the first ``rows`` rows of a call."""
     first: dict[str, Any] = {k: _first_rows(v, rows) if k in ("mask", "bias") else v for k, v in settings.items()}
-    if isinstance(settings["rule"], Temporal):
-        return _rows(query[:, :, :rows], key, before, first)[2]
-    return attention(query[:, :, :rows], key, value, coverage=before, **first)[1]
+    after: Coverage = attention(query[:, :, :rows], key, value, coverage=before, **first)[1]
+    return after
 
 
 def _first_rows(x: Tensor | None, rows: int) -> Tensor | None:
@@ -209,32 +206,27 @@ class _Diminish(TorchFunctionMode):
             return out
         self.done = True
         scores = args[0] if args else kwargs["input"]
-        return self._diminished(scores if isinstance(self.call.rule, Temporal) else out).to(out.dtype)
+        return self._diminished(scores).to(out.dtype)
 
-    def _diminished(self, attention: Tensor) -> Tensor:
-        """The weights, from what the softmax gave, or took if the rule works on scores."""
+    def _diminished(self, scores: Tensor) -> Tensor:
+        """The weights, from what the softmax took."""
         call = self.call
-        shape = attention.shape
+        shape = scores.shape
         # Some families fold the heads into the batch: (B H, T, S). Coverage is kept as (B, H, S) all the same.
-        rows = attention if attention.dim() == 4 else attention.view(call.batch, -1, *shape[1:])
-        temporal = isinstance(call.rule, Temporal)
+        scores = scores if scores.dim() == 4 else scores.view(call.batch, -1, *shape[1:])
         if call.rows is not None:
-            rows = rows.masked_fill(~call.rows[:, None, :, None], -torch.inf if temporal else 0)
+            scores = scores.masked_fill(~call.rows[:, None, :, None], -torch.inf)
         mask = call.protected(shape[-1])
         protected = None if mask is None else mask[:, None, :]
         before = call.coverage
 
-        def diminish(rows: Tensor) -> tuple[Tensor, Coverage]:
-            if isinstance(call.rule, Temporal):
-                return call.rule.rows(rows.to(state_dtype(rows)), before)
-            return call.rule(rows, before, protected=protected)
-
-        weights, after = diminish(rows)
+        attended, weights, after = call.rule.attend(scores, before, protected=protected)
         if call.sink is not None:
-            call.sink(weights if temporal else rows, weights, after)
+            call.sink(attended, weights, after)
 
         def replay(first: int) -> Coverage:
-            return diminish(rows[..., :first, :])[1]
+            again: Coverage = call.rule.attend(scores[..., :first, :], before, protected=protected).coverage
+            return again
 
-        call.finish(after, rows.shape[-2], replay)
+        call.finish(after, scores.shape[-2], replay)
         return weights.reshape(shape)

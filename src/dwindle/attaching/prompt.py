@@ -25,7 +25,8 @@ from torch.nn import functional as F
 
 from dwindle.attaching.interface import FLEX, Hook, Sink
 from dwindle.core.coverage import Coverage
-from dwindle.core.rules import Rule
+from dwindle.core.notation import row_rule
+from dwindle.core.rules import RowRule, Rule
 from dwindle.core.softmax import attention_rows, grouped
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class HandOver(Hook):
         layer = None if cache is None else covered_itself(cache, module.layer_idx)  # type: ignore[arg-type]
         source = _source(prompt, layer, batch, rows)
         call = Call(
-            rule=replace(self.handle.rule, protect=()),
+            rule=replace(row_rule(self.handle.rule), protect=()),
             layer=layer,
             first=0 if layer is None else layer.seen,
             dropped=0 if layer is None else int(layer.get_mask_sizes(rows)[1]),  # type: ignore[attr-defined]
@@ -152,7 +153,7 @@ class HandOver(Hook):
 class Call:
     """One forward pass of one attached module."""
 
-    rule: Rule
+    rule: RowRule
     """Without its own protection: that is in ``protected``."""
     layer: CoveredLayer | None
     """Where the coverage is kept between calls; None without a cache."""
@@ -236,7 +237,7 @@ def _diminish(call: Call, attended: Tensor, feels: Tensor, rows: int) -> Tensor:
     return torch.cat([mixed, attended[..., both:]], dim=-1)
 
 
-def _replay(rule: Rule, given: Tensor, before: Coverage | None, plain: int, rows: int) -> Coverage:
+def _replay(rule: RowRule, given: Tensor, before: Coverage | None, plain: int, rows: int) -> Coverage:
     """The coverage after the first ``rows`` rows of a call whose first ``plain`` rows felt nothing."""
     return rule(given[..., : max(rows - plain, 0), :], before)[1]
 

@@ -140,7 +140,7 @@ def _temporal(model: "PreTrainedModel", layers: int | None) -> Iterator[None]:
     if handle is None:
         with attach(model, Temporal(), rule_layers(model, layers)):
             yield
-    elif isinstance(handle.rule, Temporal):
+    elif handle.rule == Temporal():
         yield
     else:
         raise ValueError(
