@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from dwindle.core.constant import constant
 from dwindle.core.concave import BoxCox, Concave, Log, Power, functions
 from dwindle.core.rules import Dim, DyDim, Plain, RowRule, Rule
 from dwindle.core.temporal import Temporal
