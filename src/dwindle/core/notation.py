@@ -14,10 +14,8 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-import torch
-
-from dwindle.core.constant import constant
 from dwindle.core.concave import BoxCox, Concave, Log, Power, functions
+from dwindle.core.constant import constant
 from dwindle.core.rules import Dim, DyDim, Plain, RowRule, Rule
 from dwindle.core.temporal import Temporal
 

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from dwindle.core.additive.energies import Shared, Terms, by_source, energies, gradients
 from dwindle.core.coverage import Coverage
-from dwindle.core.rules import Rule
+from dwindle.core.rules import RowRule
 
 
 class Looked(NamedTuple):
@@ -56,7 +56,7 @@ class Source:
         energy: Tensor = _Energies.apply(self._sums, self._end, query, total, *given)  # type: ignore[no-untyped-call]
         return energy
 
-    def look(self, energy: Tensor, rule: Rule, coverage: Coverage | None, protected: Tensor | None = None) -> Looked:
+    def look(self, energy: Tensor, rule: RowRule, coverage: Coverage | None, protected: Tensor | None = None) -> Looked:
         """A row of attention from energies (N, S), under the rule; ``protected`` as the rule takes it."""
         there = by_source(energy, self.keys).masked_fill(~self.mask.unsqueeze(1), -torch.inf)
         log_attention = there.log_softmax(-1).view(energy.shape)
