@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-browser check format lock vulnerabilities release clean
+.PHONY: demo test test-all test-browser soak check format lock vulnerabilities release clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
@@ -20,6 +20,11 @@ test-browser: $(READY)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { echo "no browser here: on Debian, type apt-get install chromium chromium-driver"; exit 2; }
 	$(BIN)/pytest -m browser
+
+# Random trials for so many minutes (MINUTES=10); a failure prints the seed that repeats it.
+MINUTES ?= 10
+soak: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 check: $(READY)
 	$(BIN)/ruff check

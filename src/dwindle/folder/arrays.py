@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,7 +15,7 @@ from dwindle.folder import whole
 
 DAMAGED = (
     *(OSError, ValueError, KeyError, EOFError, MemoryError, NotImplementedError, RuntimeError),
-    *(struct.error, zipfile.BadZipFile, zlib.error),
+    *(struct.error, zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError),  # headers are Python's dicts
 )
 """What reading a damaged archive may raise."""
 
