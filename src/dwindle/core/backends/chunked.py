@@ -12,10 +12,9 @@ from torch import Tensor
 
 from dwindle.core.backends import eager
 from dwindle.core.backends.call import UNTRANSFORMED, Call, block_rows, kernel_numbers
-from dwindle.core.backends.diminish import Diminish, Space
+from dwindle.core.backends.diminish import Diminish, Finish, Space
 from dwindle.core.backends.once import once
 from dwindle.core.coverage import Coverage
-from dwindle.core.notation import row_rule
 from dwindle.core.rules import KernelNumbers, RowRule
 from dwindle.core.softmax import attended
 from dwindle.core.transforms import transformed
@@ -76,7 +75,7 @@ class _Chunked(torch.autograd.Function):
         after = total.clone(), peak.clone()
         saved = len(blocks) if gradients else 0
         between = [total.new_empty(saved, *total.shape) for _ in range(2)]
-        numbers, space = _numbers(call), Space()
+        numbers, space = kernel_numbers(call.rule), Space()
         for chunk in chunks:
             at = _state_of(call, chunk)
             state = Coverage(after[0][at], after[1][at])
@@ -105,7 +104,7 @@ class _Chunked(torch.autograd.Function):
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
         grads = [None if x is None else x.new_zeros(x.shape) for x in (query, key, value, bias)]
         states = [x.new_zeros(x.shape[1:]) for x in between]
-        numbers, space = _numbers(call), Space()
+        numbers, space = kernel_numbers(call.rule), Space()
         for chunk in chunks:
             at = _state_of(call, chunk)
             flows = [None if g is None else g[at] for g in later]
@@ -132,21 +131,25 @@ def _weights(
     """A few rows of a few heads: softmax, rule, dropout. The weights are in the value's dtype."""
     a = attended(products, mask=part.mask, bias=part.bias, softcap=part.softcap or None)
     space.back(products)  # nobody's gradient looks at them again
-    if numbers is None or part.coverage is None:
-        weights, after = eager.diminished(part, a)
-    else:
-        weights, *state = Diminish.apply(a, *part.coverage, numbers, space)  # type: ignore[no-untyped-call]
-        weights, after = row_rule(part.rule).finish(a, weights, part.protected), Coverage(*state)
+    weights, after = eager.diminished(part, a) if numbers is None else _tile(part, a, numbers, space)
     if generator is not None:
         stays = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
         weights = weights * stays / (1 - part.dropout)
     return weights.to(part.value.dtype), after
 
 
-def _numbers(call: Call) -> KernelNumbers | None:
-    """The rule's numbers, if tiles can do it; they leave ``renormalise`` to ``RowRule.finish``."""
-    numbers: KernelNumbers | None = kernel_numbers(call.rule)
-    return None if call.rule.share_heads or call.felt is not None else numbers
+def _tile(part: Call, a: Tensor, numbers: KernelNumbers, space: Space) -> tuple[Tensor, Coverage]:
+    """What ``eager.diminished`` computes, for a rule that has numbers."""
+    felt = None if part.felt is None else part.felt.to(a.dtype)
+    given = a if felt is None else a[..., : felt.shape[-1]] * felt
+    weights, *state = Diminish.apply(given, *part.coverage, numbers, space)  # type: ignore[no-untyped-call]
+    if part.protected is not None or (part.rule.renormalise and numbers.functions):
+        free = given.new_ones(1, 1, 1, given.shape[-1]) if part.protected is None else ~part.protected.unsqueeze(-2)
+        weights = Finish.apply(given, weights, free.to(a.dtype), part.rule.renormalise)  # type: ignore[no-untyped-call]
+    if felt is not None:
+        covered = felt.shape[-1]
+        weights = torch.cat([torch.lerp(a[..., :covered], weights, felt), a[..., covered:]], dim=-1)
+    return weights, Coverage(*state)
 
 
 def _block_backward(

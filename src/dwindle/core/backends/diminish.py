@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dwindle.core.backends.polynomial import even_terms, odd_terms
-from dwindle.core.rules import KernelNumbers
+from dwindle.core.rules import KernelNumbers, least_mass
 
 
 class Space:
@@ -47,18 +47,22 @@ class Space:
 
 
 class Diminish(torch.autograd.Function):
-    """Attention (..., T, S), coverage before (..., S) twice, a rule's numbers: weights and coverage after."""
+    """Attention (..., T, S), coverage before (..., S) twice, a rule's numbers: weights and coverage after.
+
+    Where the coverage has one head for all, it counts their mean, and each head is weighed at the common coverage.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: KernelNumbers, space: Space
     ) -> tuple[Tensor, Tensor, Tensor]:
         mode, s1, p1, s2, p2, _ = numbers
+        seen = a if total.shape[:-1] == a.shape[:-2] else a.mean(-3, keepdim=True)
         keep = ctx.needs_input_grad[0]
         saved: list[Tensor] = []
         if mode:
-            m, after = _along(torch.add, total, a, space, more=1)
-            m.add_(a, alpha=0.5)
+            m, after = _along(torch.add, total, seen, space, more=1)
+            m = torch.add(m, a, alpha=0.5, out=m if seen is a else space.tile(a))
             z = torch.div(a, m, out=space.tile(a))
             y = torch.mul(z, z, out=space.tile(a))
             rate, raised = _rate(m, y, s1, p1, space, spent=mode == 1 and not keep)
@@ -67,25 +71,25 @@ class Diminish(torch.autograd.Function):
             rate2, raised2 = _rate(m, y, s2, p2, space, spent=not keep)
             if not keep:
                 space.back(y, m)
-            peaks, top = _along(torch.maximum, peak, a, space)
+            peaks, top = _along(torch.maximum, peak, seen, space)
             saved += [peaks, rate2, raised2]
             weights = torch.lerp(rate2, rate, peaks, out=space.tile(a) if keep else rate2).mul_(z)
         elif mode == 1:
-            top = torch.maximum(peak, a.amax(-2))
+            top = torch.maximum(peak, seen.amax(-2))
             weights = torch.mul(rate, z, out=space.tile(a) if keep else rate)
         else:
-            after, top, weights = total + a.sum(-2), torch.maximum(peak, a.amax(-2)), a.clone()
+            after, top, weights = total + seen.sum(-2), torch.maximum(peak, seen.amax(-2)), a.clone()
         if keep:
-            ctx.save_for_backward(a, peak, *saved)
+            ctx.save_for_backward(a, seen, peak, *saved)
         ctx.numbers, ctx.space = numbers, space
         ctx.set_materialize_grads(False)
         return weights, after, top
 
     @staticmethod
     def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
-        a, peak, *saved = ctx.saved_tensors
+        a, seen, peak, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
-        space = ctx.space
+        space, heads = ctx.space, a.numel() // max(1, seen.numel())
         d = torch.zeros_like(a) if d is None else d
         da, flow, peaks = d, None, None
         if mode:
@@ -97,27 +101,62 @@ class Diminish(torch.autograd.Function):
                 mixed = [torch.lerp(x2, x1, peaks, out=space.tile(a)) for x1, x2 in ((mean, mean2), (fall, fall2))]
                 space.back(mean, mean2, fall, fall2)
                 mean, fall = mixed
-                flow = None if detach_gate else torch.sub(rate, rate2, out=rate).mul_(z).mul_(d)
+                flow = None if detach_gate else _together(torch.sub(rate, rate2, out=rate).mul_(z).mul_(d), heads)
                 space.back(rate2)
             share = torch.div(d, torch.addcmul(m, a, z, value=-0.25, out=m), out=m)
             da = torch.mul(mean, share, out=space.tile(a))
             lost = torch.mul(fall, share.mul_(z), out=share)
             space.back(mean, fall, z, y)
             # A row adds to the coverage before each later row, and to half of the way through its own.
-            later, dtotal = _along(torch.add, None if dtotal is None else -dtotal, lost, space, backwards=True)
+            start = None if dtotal is None else -dtotal
+            later, dtotal = _along(torch.add, start, _together(lost, heads), space, backwards=True)
             dtotal = -dtotal
-            da.sub_(lost, alpha=0.5).sub_(later)
+            da.sub_(lost, alpha=0.5).sub_(later, alpha=1 / heads)
             space.back(later, lost)
         elif dtotal is not None:
-            da = d + dtotal.unsqueeze(-2)
+            da = d + dtotal.unsqueeze(-2) / heads
         if flow is not None or dpeak is not None:
             # The gradient of a peak runs backwards to the row that set it.
-            peaks = _along(torch.maximum, peak, a, space)[0] if peaks is None else peaks
-            flow = torch.zeros_like(a) if flow is None else flow
-            passed = torch.lt(a, peaks, out=peaks)
+            peaks = _along(torch.maximum, peak, seen, space)[0] if peaks is None else peaks
+            flow = torch.zeros_like(seen) if flow is None else flow
+            passed = torch.lt(seen, peaks, out=peaks)
             opened, dpeak = _opened(dpeak, passed, flow, space)
-            da = torch.addcmul(da, opened, torch.sub(1, passed, out=passed), out=opened)
+            set_here = torch.sub(1, passed, out=passed)
+            da = torch.addcmul(da, opened, set_here, value=1 / heads, out=opened if heads == 1 else space.tile(a))
         return da, dtotal, dpeak, None, None
+
+
+def _together(x: Tensor, heads: int) -> Tensor:
+    """(..., H, T, S) summed over heads that share a coverage."""
+    return x if heads == 1 else x.sum(-3, keepdim=True)
+
+
+class Finish(torch.autograd.Function):
+    """``RowRule.finish``, with its gradient written out: attention and weights (..., T, S) to the rule's weights.
+
+    ``free`` (..., 1, S) is 1 where a position is not protected, 0 where it is. Products with it are cheap, choices by a
+    bool mask are not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, weights: Tensor, free: Tensor, renormalise: bool) -> Tensor:
+        scale = have = None
+        if renormalise:
+            mass, have = a @ free.mT, weights @ free.mT
+            scale = mass / have.masked_fill(have == 0, 1)
+            have = have.masked_fill(have < least_mass(have.dtype), math.inf)  # no gradient flows through those
+        ctx.save_for_backward(weights, free, scale, have)
+        return torch.lerp(a, weights if scale is None else weights * scale, free)
+
+    @staticmethod
+    def backward(ctx: Any, d: Tensor) -> tuple[Tensor | None, ...]:
+        weights, free, scale, have = ctx.saved_tensors
+        mine = d * free
+        if scale is None:
+            return d - mine, mine, None, None
+        drift = torch.linalg.vecdot(mine, weights).unsqueeze(-1).div_(have)  # of the scale, shared out
+        shared = drift * free
+        return d - mine + shared, mine.sub_(shared).mul_(scale), None, None
 
 
 def _along(

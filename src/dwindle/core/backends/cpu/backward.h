@@ -16,9 +16,8 @@ template <class IO, class C> class Backward {
   static constexpr int width = Simd<C>::width, lanes = Simd<C>::lanes;
   static constexpr Index chunk = 256 / width;
 
-  // `plain` is the code for strips without coverage.
-  Backward(const Problem& p, DiminishBackward<C> rule, DiminishBackward<C> plain)
-      : p(p), rule(rule), plain(plain), scope(scope_of(p)), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
+  Backward(const Problem& p, Codes<DiminishBackward<C>> codes)
+      : p(p), codes(codes), scope(scope_of(p)), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
         strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))),
         heads(p.share_heads ? p.H : 1), groups(p.share_heads ? p.Hk : 1), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         direct(sizeof(IO) == sizeof(C) && p.D % lanes == 0 && p.Dv % lanes == 0),
@@ -55,7 +54,7 @@ template <class IO, class C> class Backward {
   };
 
   const Problem& p;
-  DiminishBackward<C> rule, plain;
+  Codes<DiminishBackward<C>> codes;
   Scope scope;
   Function<C> g1, g2;
   Index strips, rows, heads, groups, ldq, ldv;  // heads and key heads that are done together
@@ -152,7 +151,6 @@ template <class IO, class C> class Backward {
   Index columns_of(Index strip) const { return std::min(Index(width), p.S - strip * width); }
   Index tile_at(Index k, Index strip, Part part, Index n) const { return (k * own(part) + strip - part.from) * n * width; }
 
-  const std::uint8_t* felt(Index b, Index t0) const { return p.felt ? p.felt + b * p.felt_stride + t0 : nullptr; }
   const C* norm_of(Index b, Index h, Index t) const {
     return (const C*)p.norms + p.norm_size() * ((b * p.H + h) * p.T + t);
   }
@@ -221,8 +219,9 @@ template <class IO, class C> class Backward {
     if (!rebuilt(w))
       for (Index k = 0; k < heads; ++k) rebuild(b, first + k, k, t0, n, i, part, w);
     const Index at = (i - part.from) * width, tile = tile_at(0, i, part, n);
-    const Strip<C> strip{n, heads, w.flags.data(), felt(b, t0), w.total.get() + at, w.peak.get() + at, g1, g2};
-    (scope == Scope::all || w.flags[0].any_counts ? rule : plain)(
+    const std::uint8_t* felt = felt_rows(p, b, t0, n);
+    const Strip<C> strip{n, heads, w.flags.data(), felt, w.total.get() + at, w.peak.get() + at, g1, g2};
+    codes(scope, w.flags, felt)(
         {strip, w.attention.get() + tile, w.gradient.get() + tile, own(part) * n * width, w.weights.get(),
          w.scratch.get(), w.dots.get(), w.later.get() + at, w.gate.get() + at, gate,
          p.renormalise ? w.scale.get() : nullptr, w.drift.get(), n});

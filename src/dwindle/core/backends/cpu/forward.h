@@ -20,9 +20,8 @@ template <class IO, class C> class Forward {
   static constexpr C safe = 40;                // below, e^score needs no maximum taken off: sums stay in range
   static constexpr Index few = 4;              // up to so many rows (decoding) k and v are read once, unpacked
 
-  // `plain` is the code for strips without coverage.
-  Forward(const Problem& p, Diminish<C> rule, Diminish<C> plain)
-      : p(p), rule(rule), plain(plain), scope(scope_of(p)), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
+  Forward(const Problem& p, Codes<Diminish<C>> codes)
+      : p(p), codes(codes), scope(scope_of(p)), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
         strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))),
         heads(p.share_heads ? p.H : 1), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
         team(team_size(p, sizeof(C))), workers(p.threads) {
@@ -51,7 +50,7 @@ template <class IO, class C> class Forward {
   };
 
   const Problem& p;
-  Diminish<C> rule, plain;
+  Codes<Diminish<C>> codes;
   Scope scope;
   Function<C> g1, g2;
   Index strips, rows, heads, ldq, ldv;
@@ -284,12 +283,13 @@ template <class IO, class C> class Forward {
 
   // The rule on strips i..end, chunk `at`, and dropout.
   PHASE void weights(Index b, Index first, Index t0, Index n, Index i, Index end, Part part, Index at, Worker& w) {
+    const std::uint8_t* felt = felt_rows(p, b, t0, n);
     for (; i < end; ++i) {
       if (scope != Scope::all) flags_of(b, first, i, w);
       C *total = w.total.get() + (i - part.from) * width, *peak = w.peak.get() + (i - part.from) * width;
       const Index tile_step = (part.to - part.from) * n * width;
-      const Strip<C> strip{n, heads, w.flags.data(), felt(b, t0), total, peak, g1, g2};
-      (scope == Scope::all || w.flags[0].any_counts ? rule : plain)(
+      const Strip<C> strip{n, heads, w.flags.data(), felt, total, peak, g1, g2};
+      codes(scope, w.flags, felt)(
           {strip, strip_of(w, 0, i, part, n), tile_step, w.factor.get() + at * n, parts(part) * n, total, peak,
            p.renormalise ? w.sums.get() : nullptr, n * 2 * lanes});
       if (p.dropout)
@@ -301,8 +301,6 @@ template <class IO, class C> class Forward {
   void flags_of(Index b, Index first, Index strip, Worker& w) const {
     for (Index k = 0; k < heads; ++k) set_flags<C>(p, b, first + k, strip * width, columns_of(strip), w.flags[k]);
   }
-
-  const std::uint8_t* felt(Index b, Index t0) const { return p.felt ? p.felt + b * p.felt_stride + t0 : nullptr; }
 
   // w.scale: what each row is multiplied with to keep its mass.
   PHASE void renormalise(Index b, Index first, Index t0, Index n, Worker& w, Team team) {

@@ -27,38 +27,31 @@ template <class Run> void by_type(const Problem& p, Run run) {
   }
 }
 
-// code<mode, kind of g1, kind of g2, scope>() for the problem's rule, and for plain attention in the same scope.
-template <class Code> auto by_scope(const Problem& p, Code code) {
-  return by_rule(p, [&]<Mode mode, Kind kind1, Kind kind2>() {
-    switch (scope_of(p)) {
-      case Scope::some: return code.template operator()<mode, kind1, kind2, Scope::some>();
-      case Scope::shared: return code.template operator()<mode, kind1, kind2, Scope::shared>();
-      default: return code.template operator()<mode, kind1, kind2, Scope::all>();
-    }
-  });
-}
-
-template <class Code> auto plain_too(const Problem& p, Code code) {
-  Problem plain = p;
-  plain.mode = PLAIN, plain.g1.kind = plain.g2.kind = NONE;
-  return std::pair(by_scope(p, code), by_scope(plain, code));
+// code<mode, kind of g1, kind of g2, scope>() for each kind of strip that the problem may have.
+template <class Code> auto by_strip(const Problem& p, Code code) {
+  const auto some = [&]<Mode mode, Kind kind1, Kind kind2>() {
+    return p.share_heads ? code.template operator()<mode, kind1, kind2, Scope::shared>()
+                         : code.template operator()<mode, kind1, kind2, Scope::some>();
+  };
+  const auto all = [&]<Mode mode, Kind kind1, Kind kind2>() {
+    return code.template operator()<mode, kind1, kind2, Scope::all>();
+  };
+  return Codes{by_rule(p, some), some.template operator()<PLAIN, NONE, NONE>(), by_rule(p, all)};
 }
 
 void forward(const Problem& p) {
   by_type(p, [&]<class IO, class C>() {
-    const auto [rule, plain] = plain_too(p, []<Mode mode, Kind kind1, Kind kind2, Scope scope>() -> Diminish<C> {
+    Forward<IO, C>(p, by_strip(p, []<Mode mode, Kind kind1, Kind kind2, Scope scope>() -> Diminish<C> {
       return diminish<C, mode, kind1, kind2, scope>;
-    });
-    Forward<IO, C>(p, rule, plain)();
+    }))();
   });
 }
 
 void backward(const Problem& p) {
   by_type(p, [&]<class IO, class C>() {
-    const auto [rule, plain] = plain_too(p, []<Mode mode, Kind kind1, Kind kind2, Scope scope>() -> DiminishBackward<C> {
+    Backward<IO, C>(p, by_strip(p, []<Mode mode, Kind kind1, Kind kind2, Scope scope>() -> DiminishBackward<C> {
       return diminish_backward<C, mode, kind1, kind2, scope>;
-    });
-    Backward<IO, C>(p, rule, plain)();
+    }))();
   });
 }
 

@@ -143,9 +143,15 @@ void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, 
       if (slope) store(slope + i, C(1) - y * y);
     }
   }
-  const bool edge = columns < width;
+  const bool edge = columns < width, dense = !edge && p.mask && p.mask_stride[3] == 1;
+  bool open = false;  // the row has nothing to add
   if (!p.bias && !p.mask && !edge) return;
-  C added[width] = {};
+  alignas(64) C added[width] = {};
+  const auto all_set = [](const std::uint8_t* mask) {
+    std::uint8_t least = 1;
+    for (Index j = 0; j < width; ++j) least = std::min(least, mask[j]);
+    return least != 0;
+  };
   for (Index t = 0; t < rows; ++t, tile += width) {
     if (t == 0 || (p.bias && p.bias_stride[2]) || (p.mask && p.mask_stride[2])) {  // else: as the row before
       for (int j = 0; j < width; ++j) added[j] = j < columns ? C(0) : never;
@@ -157,9 +163,18 @@ void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, 
       if (p.mask) {
         const std::uint8_t* mask = p.mask + b * p.mask_stride[0] + h * p.mask_stride[1] +
                                    (t0 + t) * p.mask_stride[2] + s0 * p.mask_stride[3];
-        for (Index j = 0; j < columns; ++j) added[j] = mask[j * p.mask_stride[3]] ? added[j] : never;
+        if (dense && !p.bias && all_set(mask)) {  // most strips of a causal mask
+          open = true;
+          continue;
+        }
+        open = false;
+        if (dense)
+          for (Index j = 0; j < width; ++j) added[j] = mask[j] ? added[j] : never;
+        else
+          for (Index j = 0; j < columns; ++j) added[j] = mask[j * p.mask_stride[3]] ? added[j] : never;
       }
     }
+    if (open) continue;
     store(tile, load(tile) + load(added));
     store(tile + n, load(tile + n) + load(added + n));
   }
@@ -178,6 +193,22 @@ template <class C> void set_flags(const Problem& p, Index b, Index h, Index s0, 
     flags.plain[j] = plain, flags.counts[j] = counts;
     flags.any_plain |= plain, flags.any_counts |= counts;
   }
+}
+
+// The code for a strip, by what is on it: places that differ from others, no coverage at all, or neither.
+template <class Code> struct Codes {
+  Code some, plain, all;
+  template <class C> Code operator()(Scope scope, const std::vector<Flags<C>>& flags, const std::uint8_t* felt) const {
+    if (scope == Scope::all) return all;
+    if (!flags[0].any_counts) return plain;
+    return scope == Scope::some && !flags[0].any_plain && !felt ? all : some;
+  }
+};
+
+// The flags of rows of a block, or null if all of them feel coverage.
+inline const std::uint8_t* felt_rows(const Problem& p, Index b, Index t0, Index rows) {
+  const std::uint8_t* felt = p.felt ? p.felt + b * p.felt_stride + t0 : nullptr;
+  return felt && std::find(felt, felt + rows, 0) == felt + rows ? nullptr : felt;
 }
 
 // Whether the rule must look at the flags of places at all.
