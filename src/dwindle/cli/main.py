@@ -16,6 +16,7 @@ from dwindle.cli import (
     data,
     demo,
     families,
+    import_,
     inspect,
     recipes,
     report,
@@ -43,6 +44,7 @@ app.command("generate")(run.generate)
 app.command("arena")(arena.arena)
 app.add_typer(data.app, name="data")
 app.command("families")(families.families)
+app.command("import")(import_.import_)
 app.command("inspect")(inspect.inspect)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
