@@ -6,7 +6,8 @@ from collections import OrderedDict
 import pytest
 import torch
 
-from dwindle.checkpoints.opening import opened
+from dwindle.checkpoints.opening import bring, opened
+from dwindle.models.build import load
 from tests.checkpoints import fairseq_twin as twin
 from tests.checkpoints.kit import BEAM, Draw, namespace, same_beams, same_rows
 
@@ -101,6 +102,21 @@ def test_a_target_has_its_own_vocabulary(tmp_path):
     codec = opened(tmp_path).codec
     assert codec.encode("low er", "er new low")["labels"] == [5, 3, 3, 4, 2]  # new: the codes cut it
     assert codec.decode(torch.tensor([[2, 7, 5, 8, 2]]), {}) == ["wer new"]
+
+
+def test_signs_that_moses_escapes(tmp_path, monkeypatch):
+    """The dictionary has &apos; and &quot;, the texts ' and ": also where they are escaped already."""
+    monkeypatch.setattr(f"{__name__}.SOURCE", [*SOURCE, "&apos;", "&quot;", "&amp;"])
+    signs = ["&apos;", "&quot;", "&amp;"]
+    pieces = [[*word[:-1], f"{word[-1]}</w>"] for word in signs]
+    codes = dict.fromkeys(("".join(word[:n]), word[n]) for word in pieces for n in range(1, len(word)))
+    monkeypatch.setattr(f"{__name__}.CODES", CODES + "".join(f"{a} {b}\n" for a, b in codes))
+    write(tmp_path)
+    bring(tmp_path, tmp_path / "out")
+    _, codec = load(tmp_path / "out")
+    assert codec.encode("low ' & \"")["input_ids"] == [4, 13, 15, 14, 2]
+    assert codec.encode("low &apos; &amp; &quot;")["input_ids"] == [4, 13, 15, 14, 2]
+    assert codec.decode(torch.tensor([[2, 4, 13, 15, 14, 9, 2]]), {}) == ["low ' & \" er"]
 
 
 def test_pieces_beyond_the_model_never_reach_it(tmp_path):

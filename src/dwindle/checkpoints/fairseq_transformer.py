@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from tokenizers import Regex, Tokenizer, decoders, normalizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -14,6 +15,11 @@ from dwindle.models.subword import SubwordCodec
 
 _CONTINUES = "@@"
 """How a dictionary marks a piece that its word goes on after."""
+_ESCAPED = {
+    **{"&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;"},
+    **{"'": "&apos;", '"': "&quot;", "[": "&#91;", "]": "&#93;"},
+}
+"""What Moses' tokenizer makes of signs."""
 _POSITIONS = 1024
 _OTHER = {
     "encoder_normalize_before": "norms before its layers",
@@ -108,7 +114,20 @@ def _tokenizer(vocabulary: dict[str, int], codes: list[tuple[str, str]], first: 
     """A dictionary and the codes. Pieces that only the codes have get numbers from ``first`` on."""
     made = dict.fromkeys(piece for pair in codes for piece in (*pair, "".join(pair)))
     more = [piece for piece in made if piece not in vocabulary]
-    return fairseq.wrapped(bpe(vocabulary | {piece: first + i for i, piece in enumerate(more)}, codes), "$A </s>")
+    tokenizer = bpe(vocabulary | {piece: first + i for i, piece in enumerate(more)}, codes)
+    if any(symbol + END in vocabulary for symbol in _ESCAPED.values()):
+        _escape(tokenizer)
+    return fairseq.wrapped(tokenizer, "$A </s>")
+
+
+def _escape(tokenizer: Tokenizer) -> None:
+    """Moses writes some signs as entities, and the dictionary has those: texts go in and come out with the signs."""
+    entities = "|".join(entity[1:] for entity in _ESCAPED.values())
+    first = normalizers.Replace(Regex(f"&(?!{entities})"), _ESCAPED["&"])  # a text that is escaped already stays so
+    others = [(sign, entity) for sign, entity in _ESCAPED.items() if sign != "&"]
+    tokenizer.normalizer = normalizers.Sequence([first, *(normalizers.Replace(*pair) for pair in others)])
+    back = [decoders.Replace(entity, sign) for sign, entity in [*others, ("&", _ESCAPED["&"])]]
+    tokenizer.decoder = decoders.Sequence([tokenizer.decoder, decoders.Fuse(), *back])
 
 
 def _piece(symbol: str) -> str:

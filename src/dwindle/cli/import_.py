@@ -21,5 +21,5 @@ def import_(
     """
     found = bring(path, out)
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"found {escape(found.about)}: {found.model.num_parameters():,} parameters")
+    console.print(f"found {escape(found.about)}: {found.model.num_parameters(only_trainable=True):,} parameters")
     console.print(f"wrote {escape(str(out))}; a recipe starts from it with model.start={escape(str(out))}")
