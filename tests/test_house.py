@@ -11,7 +11,7 @@ import dwindle
 
 # From the top. A room may know those before it in this list, never those after.
 ROOMS = [
-    *("folder", "core", "attaching", "models", "data", "generation", "metrics"),
+    *("folder", "core", "attaching", "models", "checkpoints", "data", "generation", "metrics"),
     *("training", "runs", "analysis", "report", "study", "bench", "cli"),
 ]
 HOME = Path(dwindle.__file__).parent

@@ -56,6 +56,16 @@ def test_changes_reach_anywhere_and_are_yaml(write):
     assert shelf.mapping(b, ["start=newsroom/base"])["start"]["name"] == "newsroom/base"
 
 
+def test_a_checkpoint_takes_the_place_of_the_start(write):
+    write("a.yaml", "model: {kind: bart}\n")
+    b = write("b.yaml", "base: a.yaml\nstart: a.yaml\n")
+    found = shelf.mapping(b, ["model.start=folder"])
+    assert found["model"] == {"kind": "bart", "start": "folder"}
+    assert "start" not in found
+    assert "start" in shelf.mapping(b, ["model.start=null"])
+    assert shelf.mapping(b, ["model.start=folder", "start=newsroom/base"])["start"]["name"] == "newsroom/base"
+
+
 def test_a_change_of_data_reaches_the_starts_with_the_same_corpus(write):
     write("a.yaml", "data: {corpus: other}\n")
     write("b.yaml", "data: {corpus: news}\nstart: a.yaml\n")

@@ -31,6 +31,7 @@ VERBS: dict[str, dict[str, Verb]] = {
     MODELS: {
         "coverage": Verb("coverage:coverage", "Show what a model used of one text, and what it left out."),
         "families": Verb("families:families", "List the families of models that take a rule."),
+        "import": Verb("import_:import_", "Open a published checkpoint of the paper's baselines."),
         "inspect": Verb("inspect:inspect", "Say which rule a saved model carries."),
         "bench": Verb("bench:app", "Measure how long things take on this machine."),
     },

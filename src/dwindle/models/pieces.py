@@ -14,7 +14,7 @@ from transformers.convert_slow_tokenizer import SpmConverter, generate_merges
 from dwindle.models.subword import SENTENCE, SPECIAL, with_ends
 
 UNKNOWN = "<unk>"
-_END = "</w>"
+END = "</w>"
 """How subword-nmt marks the last piece of a word."""
 
 
@@ -30,26 +30,38 @@ def pieces(path: str, texts: Iterable[str], kind: str) -> PreTrainedTokenizerBas
 
 def _codes(file: Path, texts: Iterable[str]) -> Tokenizer:
     """Merges in their order; single characters come from the codes and the texts."""
+    joined = merges(file)
+    letters = {letter for merge in joined for letter in "".join(merge).replace(END, "")}
+    letters.update(*(set(text) for text in texts))
+    alphabet = sorted(letter for letter in letters if not letter.isspace())
+    known = [*SPECIAL.values(), UNKNOWN, SENTENCE, *alphabet, *(f"{letter}{END}" for letter in alphabet)]
+    return bpe({piece: i for i, piece in enumerate(dict.fromkeys([*known, *map("".join, joined)]))}, joined)
+
+
+def merges(file: Path) -> list[tuple[str, str]]:
+    """The pairs of a file of codes in their order: of subword-nmt, or of fastBPE, which adds a count to each."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not UTF-8, so no codes of subword-nmt: name another file") from None
-    if not lines or not lines[0].startswith("#version: 0.2"):
+    head = int(bool(lines) and lines[0].startswith("#version: 0.2"))
+    columns = 2 if head else 3
+    if not head and (not lines or len(lines[0].split()) != columns):
         raise ValueError(f"{file} does not begin with '#version: 0.2', as codes of subword-nmt do: name another file")
-    merges: list[tuple[str, str]] = []
-    for number, line in enumerate(lines[1:], 2):
+    found: list[tuple[str, str]] = []
+    for number, line in enumerate(lines[head:], head + 1):
         pair = line.split()
-        if len(pair) != 2:
+        if len(pair) != columns:
             raise ValueError(f"{file}, line {number} is no pair of pieces: get the codes again")
-        merges.append((pair[0], pair[1]))
-    letters = {letter for merge in merges for letter in "".join(merge).replace(_END, "")}
-    letters.update(*(set(text) for text in texts))
-    alphabet = sorted(letter for letter in letters if not letter.isspace())
-    known = [*SPECIAL.values(), UNKNOWN, SENTENCE, *alphabet, *(f"{letter}{_END}" for letter in alphabet)]
-    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys([*known, *map("".join, merges)]))}
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix=_END))
+        found.append((pair[0], pair[1]))
+    return found
+
+
+def bpe(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+    """Cuts words that are parted by spaces as subword-nmt does. The vocabulary has every merge."""
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix=END))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.decoder = decoders.BPEDecoder(suffix=_END)
+    tokenizer.decoder = decoders.BPEDecoder(suffix=END)
     return tokenizer
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from dwindle.models.codec import IGNORED, Batch, Row, padded
 
@@ -102,11 +102,7 @@ class SubwordCodec:
     def from_pretrained(cls, folder: Path) -> Self:
         settings = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
         target = Path(folder) / TARGET
-        return cls(
-            AutoTokenizer.from_pretrained(folder),
-            **settings,
-            target_tokenizer=AutoTokenizer.from_pretrained(target) if target.is_dir() else None,
-        )
+        return cls(_saved(folder), **settings, target_tokenizer=_saved(target) if target.is_dir() else None)
 
     @property
     def _writer(self) -> PreTrainedTokenizerBase:
@@ -161,6 +157,13 @@ class SubwordCodec:
         options: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         texts = (self._writer.decode(line, **options).strip() for line in lines)
         return "\n".join(text for text in texts if text)
+
+
+def _saved(folder: Path) -> PreTrainedTokenizerBase:
+    """A tokenizer of ``save_pretrained``. Its own files say of which class it is; the model's config has no say: the
+    library warns of those that it does not know."""
+    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, config=PreTrainedConfig())
+    return found
 
 
 def trained(texts: Iterable[str], size: int, kind: str) -> PreTrainedTokenizerBase:

@@ -40,13 +40,16 @@ def mapping(name: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def change(mapping: dict[str, Any], changes: Sequence[str]) -> None:
-    """Put each ``key=value`` into a mapping."""
+    """Put each ``key=value`` into a mapping. A checkpoint, ``model.start``, takes the place of the recipe's start."""
     for text in changes:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{text!r} is no change of a recipe: write key=value, such as training.steps=100")
+        loaded = schema.load(value, f"the value of {key}")
+        if key == "model.start" and loaded:
+            mapping.pop("start", None)
         for one in _alike(mapping) if key.startswith("data.") else [mapping]:
-            _put(one, key, schema.load(value, f"the value of {key}"))
+            _put(one, key, loaded)
 
 
 def _alike(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:

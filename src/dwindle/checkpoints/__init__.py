@@ -1,0 +1,1 @@
+"""Published checkpoints of other projects, opened as they are. One file a format; ``opening.py`` has the table."""

@@ -1,0 +1,112 @@
+"""What all of fairseq's checkpoints have in common: settings, names of weights over the years, dictionaries."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, processors
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from dwindle.checkpoints import safe
+from dwindle.checkpoints.format import Checkpoint
+
+SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+"""The first symbols of every dictionary, in the order of their numbers."""
+TOKENS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+"""What a model's config says of them: writing begins with the end token."""
+_NORMS = {
+    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
+    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
+}
+"""What the norms of a layer are called that were numbered once."""
+_OLD_NORM = re.compile(r"^(encoder|decoder)(\.layers\.\d+)\.layer_norms\.(\d)\.(weight|bias)$")
+_NOT_LEARNED = re.compile(r"\.version$|\._float_tensor$|embed_positions\.weights$")
+
+
+def is_fairseq(checkpoint: Checkpoint) -> bool:
+    """Whether this is a model of fairseq that reads and writes."""
+    weights = checkpoint.content.get("model")
+    said = "args" in checkpoint.content or "cfg" in checkpoint.content
+    return (
+        said
+        and isinstance(weights, Mapping)
+        and {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"} <= (weights.keys())
+    )
+
+
+def settings(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The model's settings: ``args`` until 2020, then the ``model`` of ``cfg``."""
+    content = checkpoint.content
+    found = safe.settings(content.get("args")) or safe.settings(safe.settings(content.get("cfg")).get("model"))
+    if not found:
+        raise ValueError(f"{checkpoint.file} does not say how its model was set up: it has no args and no cfg")
+    return found
+
+
+def weights(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The learned weights, under the names of today."""
+    found: dict[str, Tensor] = {}
+    for name, value in stored.items():
+        if _NOT_LEARNED.search(name):
+            continue
+        if old := _OLD_NORM.match(name):
+            part, layer, number, kind = old.groups()
+            name = f"{part}{layer}.{_NORMS[part][int(number)]}.{kind}"
+        head, joined, kind = name.partition("in_proj_")  # queries, keys and values were one matrix
+        if joined:
+            found |= {f"{head}{x}_proj.{kind}": third for x, third in zip("qkv", value.chunk(3), strict=True)}
+        else:
+            found["decoder.output_projection.weight" if name == "decoder.embed_out" else name] = value
+    return found
+
+
+def layers(weights: Mapping[str, Tensor], part: str) -> int:
+    """How many layers the ``encoder`` or ``decoder`` has."""
+    return 1 + max(int(name.split(".")[2]) for name in weights if name.startswith(f"{part}.layers."))
+
+
+def shape(given: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The sizes of a model as `transformers` names them: heads and dropout are settings, the rest is in the weights."""
+    sides: dict[str, Any] = {}
+    for part in ("encoder", "decoder"):
+        heads = given.get(f"{part}_attention_heads")
+        if not heads:
+            raise ValueError(f"this checkpoint does not say how many heads its {part} has ({part}_attention_heads)")
+        ffn = weights[f"{part}.layers.0.fc1.weight"].shape[0]
+        sides |= {f"{part}_layers": layers(weights, part), f"{part}_attention_heads": heads, f"{part}_ffn_dim": ffn}
+    return {
+        **sides,
+        "d_model": weights["encoder.embed_tokens.weight"].shape[1],
+        "dropout": given.get("dropout", 0.1),
+        "attention_dropout": given.get("attention_dropout", 0.0),
+        "activation_dropout": given.get("activation_dropout") or given.get("relu_dropout") or 0.0,
+        "activation_function": given.get("activation_fn", "relu"),
+    }
+
+
+def dictionary(file: Path) -> list[str]:
+    """The symbols of a dictionary, special ones first."""
+    symbols = list(SPECIAL.values())
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
+        if line.strip():
+            symbol, space, _ = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+            if not space:
+                raise ValueError(f"{file}, line {number} is no symbol and its count: get the dictionary again")
+            symbols.append(symbol)
+    return symbols
+
+
+def check(file: Path, symbols: list[str], rows: int) -> None:
+    """A dictionary must have as many symbols as the embedding has ``rows``."""
+    if len(symbols) != rows:
+        raise ValueError(f"{file} makes {len(symbols)} symbols, but the model has {rows}: put the model's own there")
+
+
+def wrapped(tokenizer: Tokenizer, template: str) -> PreTrainedTokenizerBase:
+    """For `transformers`, with special tokens where ``template`` has them."""
+    tokenizer.add_special_tokens(list(SPECIAL.values()))
+    ends = [(token, number) for number, token in enumerate(SPECIAL.values())]
+    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=ends)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL)

@@ -1,0 +1,161 @@
+"""Transformers of fairseq in the layouts of 2018 and of today: the twin's numbers, the original's pieces."""
+
+import argparse
+from collections import OrderedDict
+
+import pytest
+import torch
+
+from dwindle.checkpoints.opening import bring, opened
+from dwindle.models.build import load
+from tests.checkpoints import fairseq_twin as twin
+from tests.checkpoints.kit import BEAM, Draw, namespace, same_beams, same_rows
+
+CODES = "#version: 0.2\nl o\nlo w</w>\nn e\ne r</w>\n"
+SOURCE = ["low", "lo@@", "l@@", "w@@", "w", "er", "e@@", "n@@", "madeupword0000"]
+TARGET = ["low", "er", "o@@", "w@@", "new"]
+IDS = [[4, 5, 9, 8, 2], [6, 4, 2], [10, 7, 7, 4, 2]]
+
+
+def settings(**more):
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 4}
+    layers = {"encoder_layers": 2, "decoder_layers": 2}
+    lengths = {"max_source_positions": 64, "max_target_positions": 64}
+    return namespace(**heads, **layers, **lengths, source_lang="en", target_lang="de", dropout=0.3, **more)
+
+
+def old(weights):
+    """As checkpoints of 2018 name and join them."""
+    renamed = OrderedDict({"encoder.version": torch.tensor([2.0]), "decoder.version": torch.tensor([2.0])})
+    numbers = {
+        "encoder": {"self_attn_layer_norm": 0, "final_layer_norm": 1},
+        "decoder": {"self_attn_layer_norm": 0, "encoder_attn_layer_norm": 1, "final_layer_norm": 2},
+    }
+    for name, value in weights.items():
+        for norm, number in numbers[name.split(".")[0]].items():
+            name = name.replace(f".{norm}.", f".layer_norms.{number}.")
+        if ".q_proj." in name:
+            joined = [weights[name.replace("q_proj", f"{x}_proj")] for x in "qkv"]
+            renamed[name.replace("q_proj.", "in_proj_")] = torch.cat(joined)
+        elif ".k_proj." not in name and ".v_proj." not in name:
+            renamed[name] = value
+    for part in ("encoder", "decoder"):
+        renamed[f"{part}.embed_positions._float_tensor"] = torch.zeros(1)
+    return renamed
+
+
+def write(folder, vocabularies="joined", year=2018, drop=(), **more):
+    """The folder of a published model; the weights and settings that it was made of."""
+    given = settings(**more)
+    source, target = (SOURCE, SOURCE) if vocabularies == "joined" else (SOURCE, TARGET)
+    weights = twin.weights(Draw(4), given, 4 + len(source), 4 + len(target))
+    if vocabularies == "joined":
+        weights["decoder.embed_tokens.weight"] = weights["encoder.embed_tokens.weight"]
+    if vocabularies == "untied":
+        weights["decoder.embed_out"] = Draw(5)(4 + len(target), 8)
+    twin.ending(weights, "decoder.layers.1.final_layer_norm")
+    folder.mkdir(exist_ok=True)
+    content = {"model": old(weights) if year == 2018 else weights, "extra_state": {"epoch": 3}}
+    if year == 2018:
+        content["args"] = given
+    else:
+        content |= {"args": None, "cfg": {"_name": None, "model": given}}
+    torch.save(content, folder / "model.pt", _use_new_zipfile_serialization=year != 2018)
+    for language, words in (("en", source), ("de", target)):
+        text = "".join(f"{word} {100 - n}\n" for n, word in enumerate(words))
+        (folder / f"dict.{language}.txt").write_text(text)
+    (folder / "bpecodes").write_text(CODES)
+    for name in drop:
+        (folder / name).unlink()
+    return weights, given
+
+
+@pytest.mark.parametrize("year", [2018, 2024])
+@pytest.mark.parametrize("vocabularies", ["joined", "separate", "untied"])
+def test_the_twins_numbers(vocabularies, year, tmp_path):
+    weights, given = write(tmp_path, vocabularies, year)
+    model = opened(tmp_path).model
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(i) for i in IDS], True, twin.PAD)
+    batch = {"input_ids": ids, "attention_mask": (ids != twin.PAD).long()}
+    read = torch.tensor([[2, 4, 8, 5], [2, 7, 1, 1], [2, 6, 6, 4]])
+    lengths = (4, 2, 4)
+    told = [twin.logits(weights, given, s, r[:n]) for s, r, n in zip(IDS, read.tolist(), lengths, strict=True)]
+    same_rows(model(**batch, decoder_input_ids=read).logits, told)
+    best = [twin.searched(lambda h, s=s: twin.logits(weights, given, s, h)) for s in IDS]
+    same_beams(model, batch, best, BEAM)
+
+
+def test_a_text_is_cut_as_the_original_tools_cut_it(tmp_path):
+    """By subword-nmt: low, ne@@ w@@ er, ne@@ l, x; of these the dictionary has no ne@@, l or x."""
+    write(tmp_path)
+    codec = opened(tmp_path).codec
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", *SOURCE]
+    read = [symbols[i] for i in codec.encode("low newer nel x", "low")["input_ids"]]
+    assert read == ["low", "<unk>", "w@@", "er", "<unk>", "<unk>", "<unk>", "</s>"]
+    assert codec.encode("low", "low er")["labels"] == [4, 9, 2]
+    assert codec.decode(torch.tensor([[2, 7, 9, 5, 8, 2]]), {}) == ["wer low"]
+    assert codec.encode("low </s>")["input_ids"].count(2) == 1  # written in the text it is no end
+
+
+def test_a_target_has_its_own_vocabulary(tmp_path):
+    write(tmp_path, "separate")
+    codec = opened(tmp_path).codec
+    assert codec.encode("low er", "er new low")["labels"] == [5, 3, 3, 4, 2]  # new: the codes cut it
+    assert codec.decode(torch.tensor([[2, 7, 5, 8, 2]]), {}) == ["wer new"]
+
+
+def test_signs_that_moses_escapes(tmp_path, monkeypatch):
+    """The dictionary has &apos; and &quot;, the texts ' and ": also where they are escaped already."""
+    monkeypatch.setattr(f"{__name__}.SOURCE", [*SOURCE, "&apos;", "&quot;", "&amp;"])
+    signs = ["&apos;", "&quot;", "&amp;"]
+    pieces = [[*word[:-1], f"{word[-1]}</w>"] for word in signs]
+    codes = dict.fromkeys(("".join(word[:n]), word[n]) for word in pieces for n in range(1, len(word)))
+    monkeypatch.setattr(f"{__name__}.CODES", CODES + "".join(f"{a} {b}\n" for a, b in codes))
+    write(tmp_path)
+    bring(tmp_path, tmp_path / "out")
+    _, codec = load(tmp_path / "out")
+    assert codec.encode("low ' & \"")["input_ids"] == [4, 13, 15, 14, 2]
+    assert codec.encode("low &apos; &amp; &quot;")["input_ids"] == [4, 13, 15, 14, 2]
+    assert codec.decode(torch.tensor([[2, 4, 13, 15, 14, 9, 2]]), {}) == ["low ' & \" er"]
+
+
+def test_pieces_beyond_the_model_never_reach_it(tmp_path):
+    write(tmp_path)
+    found = opened(tmp_path)
+    ids = found.codec.encode("newer lone nel ölo")["input_ids"]
+    assert max(ids) < found.model.config.vocab_size
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"drop": ["dict.de.txt"]}, r"has no dict\.de\.txt, the dictionary: put it beside model\.pt"),
+        ({"drop": ["bpecodes"]}, "has no bpecodes or .*the BPE codes"),
+        ({"encoder_normalize_before": True}, "norms before its layers, which is not known here"),
+        ({"decoder_learned_pos": True}, "learned positions"),
+    ],
+)
+def test_what_is_missing_or_other(given, says, tmp_path):
+    write(tmp_path, **given)
+    with pytest.raises(ValueError, match=says):
+        opened(tmp_path)
+
+
+def test_a_dictionary_of_another_model(tmp_path):
+    write(tmp_path)
+    (tmp_path / "dict.en.txt").write_text("low 1\n")
+    with pytest.raises(ValueError, match="makes 5 symbols, but the model has 13"):
+        opened(tmp_path)
+    (tmp_path / "dict.en.txt").write_text("low\n")
+    with pytest.raises(ValueError, match="line 1 is no symbol and its count"):
+        opened(tmp_path)
+
+
+def test_a_layer_too_many(tmp_path):
+    write(tmp_path)
+    content = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert isinstance(content["args"], argparse.Namespace)
+    content["model"]["decoder.layers.1.gate.weight"] = torch.zeros(3)
+    torch.save(content, tmp_path / "model.pt")
+    with pytest.raises(ValueError, match=r"has a model\.decoder\.layers\.1\.gate\.weight: it is of another version"):
+        opened(tmp_path)

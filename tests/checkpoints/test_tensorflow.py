@@ -1,0 +1,41 @@
+"""TensorFlow's checkpoints without TensorFlow."""
+
+import pytest
+import torch
+
+from dwindle.checkpoints.tensorflow import Bundle
+from tests.checkpoints import bundle
+
+VARIABLES = {
+    **{f"model/layer_{n}/kernel": torch.arange(6.0).reshape(2, 3) + n for n in range(40)},
+    "model/scalar": torch.tensor(3.5),
+    "global_step": torch.tensor(238410),
+    "double": torch.tensor([1.5, -2.0], dtype=torch.float64),
+}
+
+
+def test_every_variable(tmp_path):
+    bundle.write(tmp_path / "model-7", VARIABLES)
+    read = Bundle(tmp_path / "model-7.index")
+    assert len(read) == len(VARIABLES)
+    for name, value in VARIABLES.items():
+        assert torch.equal(read[name], value)
+        assert read[name].dtype == value.dtype
+
+
+def test_what_is_cut_off_or_missing(tmp_path):
+    bundle.write(tmp_path / "m", VARIABLES)
+    index, data = tmp_path / "m.index", tmp_path / "m.data-00000-of-00001"
+    whole = index.read_bytes()
+    for broken in (b"", b"no table at all" * 9, whole[:-1], whole[:100] + whole[-60:], whole[40:]):
+        index.write_bytes(broken)
+        with pytest.raises(ValueError, match="no whole index of a TensorFlow checkpoint"):
+            Bundle(index)
+    index.write_bytes(whole)
+    read = Bundle(index)
+    data.write_bytes(data.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="ends before model/scalar does: it is cut off"):
+        read["model/scalar"]
+    data.unlink()
+    with pytest.raises(ValueError, match=r"there is no .*data-00000-of-00001"):
+        read["model/scalar"]

@@ -1,0 +1,44 @@
+"""``dwindle import`` as a user types it, and a recipe of the paper that starts from what it wrote."""
+
+import pytest
+
+from dwindle.runs import recipe, steps
+from tests.checkpoints import test_fairseq_transformer, test_see
+from tests.runs.tiny_recipes import TINY
+
+
+def test_import(run, tmp_path):
+    test_fairseq_transformer.write(tmp_path / "in")
+    code, out, _ = run("import", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    assert code == 0
+    assert "found a fairseq Transformer, en-de, joined vocabularies: 2,840 parameters" in out.replace("\n", " ")
+    assert "model.start=" in out
+    code, out, _ = run("inspect", str(tmp_path / "out"))
+    assert (code, "FairseqTransformer" in out) == (0, True)
+
+
+def test_a_sentence_and_nothing_written(run, tmp_path):
+    test_fairseq_transformer.write(tmp_path / "in", drop=["dict.de.txt"])
+    code, out, err = run("import", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    assert (code, out) == (2, "")
+    assert "has no dict.de.txt, the dictionary: put it beside model.pt" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize("name", ["phrasebook/dim", "newsroom/dim"])
+def test_a_recipe_does_only_its_own_training(name, tmp_path):
+    """The start of the recipe is not trained: the checkpoint takes its place."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    if name == "phrasebook/dim":
+        test_fairseq_transformer.write(folder)
+    else:
+        test_see.write(folder, "tensorflow", coverage=False)
+    from dwindle.checkpoints.opening import bring
+
+    bring(folder, tmp_path / "out")
+    changes = [*TINY, f"model.start={tmp_path / 'out'}", "decoding.min_length=0", "metrics=[length]"]
+    made = steps.run(recipe.read(name, changes), tmp_path / "run")
+    assert made.done("train")
+    assert made.outputs.is_file()
+    assert not (tmp_path / "run" / "start").exists()
