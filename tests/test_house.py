@@ -9,7 +9,7 @@ import dwindle
 
 # From the top. A room may know those before it in this list, never those after.
 ROOMS = [
-    *("core", "attaching", "models", "data", "generation", "metrics"),
+    *("core", "attaching", "models", "data", "generation", "listening", "metrics"),
     *("training", "runs", "analysis", "report", "study", "bench", "cli"),
 ]
 HOME = Path(dwindle.__file__).parent

@@ -11,6 +11,9 @@ from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention as attention
 from dwindle.core.notation import rule
 from dwindle.core.rules import Dim, DyDim, Plain, Rule
+from dwindle.listening.audit import omissions
+from dwindle.listening.choose import listeners
+from dwindle.listening.listeners import Finding, Listeners
 
 __version__ = "0.1.0"
 
@@ -21,8 +24,10 @@ __all__ = [
     "Coverage",
     "Dim",
     "DyDim",
+    "Finding",
     "Handle",
     "Identity",
+    "Listeners",
     "Log",
     "Plain",
     "Power",
@@ -33,6 +38,8 @@ __all__ = [
     "certify",
     "detach",
     "from_pretrained",
+    "listeners",
+    "omissions",
     "record",
     "rule",
     "source_span",
