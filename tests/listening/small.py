@@ -5,7 +5,7 @@ import transformers as hf
 
 from dwindle.models.subword import trained
 
-WORDS = "mayor bridge ferry ship child school river storm train market letter garden winter doctor music".split()
+WORDS = ["mayor", "bridge", "ferry", "ship", "child", "school", "river", "storm", "train", "market", "letter", "garden"]
 TEXTS = [" ".join(WORDS[(n + k * (1 + n % 4)) % len(WORDS)] for k in range(5)) for n in range(60)]
 GOOD = (1, 0)
 """The head that looks where it should."""

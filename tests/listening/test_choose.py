@@ -29,7 +29,7 @@ def chosen(model, tokenizer):
 def test_the_head_that_listens_is_found(chosen):
     assert chosen.heads == (small.GOOD,)
     assert chosen.tells
-    assert chosen.auroc["sentences"] > 0.85  # words recur in the joined texts
+    assert chosen.auroc["sentences"] > 0.8  # words recur in the joined texts
     assert chosen.auroc["sentences"] >= chosen.auroc["sentences, all heads"] + 0.05
     assert chosen.origin["chosen_on"] == chosen.origin["calibrated_on"] == 30
 

@@ -17,6 +17,7 @@ from dwindle.cli import (
     demo,
     families,
     inspect,
+    omissions,
     recipes,
     report,
     rules,
@@ -49,6 +50,7 @@ app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
 app.command("report")(report.report)
 app.command("coverage")(coverage.coverage)
+app.command("omissions")(omissions.omissions)
 bench = typer.Typer(help="Measure how long things take on this machine.", no_args_is_help=True)
 bench.command("attention")(bench_attention.attention)
 bench.command("model")(bench_model.model)
