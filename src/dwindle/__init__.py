@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from dwindle.core.functional import attention
     from dwindle.core.notation import rule
     from dwindle.core.rules import Dim, DyDim, Plain, Rule
+    from dwindle.listening.audit import omissions
+    from dwindle.listening.choose import listeners
+    from dwindle.listening.listeners import Finding, Listeners
     from dwindle.metrics.evaluate import evaluate
 
 __version__ = "0.1.0"
@@ -29,8 +32,10 @@ __all__ = [
     "Coverage",
     "Dim",
     "DyDim",
+    "Finding",
     "Handle",
     "Identity",
+    "Listeners",
     "Log",
     "Plain",
     "Power",
@@ -42,6 +47,8 @@ __all__ = [
     "detach",
     "evaluate",
     "from_pretrained",
+    "listeners",
+    "omissions",
     "record",
     "rule",
     "source_span",
@@ -58,6 +65,9 @@ _HOMES = {
     "core.functional": ["attention"],
     "core.notation": ["rule"],
     "core.rules": ["Dim", "DyDim", "Plain", "Rule"],
+    "listening.audit": ["omissions"],
+    "listening.choose": ["listeners"],
+    "listening.listeners": ["Finding", "Listeners"],
     "metrics.evaluate": ["evaluate"],
 }
 _HOME = {name: f"dwindle.{module}" for module, names in _HOMES.items() for name in names}

@@ -26,6 +26,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "score": Verb("score:score", "Score outputs or runs by any metric, with intervals and signatures."),
         "compare": Verb("compare:compare", "Test every difference between a base system and others."),
         "report": Verb("report:report", "Write one page with the results, examples and analyses of systems."),
+        "omissions": Verb("omissions:omissions", "Say what outputs left out, with a known error rate."),
         "study": Verb("study:app", "Compare two systems with people."),
     },
     MODELS: {

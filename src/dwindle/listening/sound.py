@@ -1,0 +1,124 @@
+"""``SoundReader``: how sound goes into a speech model such as Whisper, half a second at a time.
+
+A stretch counts as sound by its loudness beside the rest of the source: in silence there is nothing to leave out.
+Sounds are rows of samples at 16 kHz; ``read_wave`` reads them from a file.
+"""
+
+import wave
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from dwindle.listening.source import Part, Source
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+RATE = 16_000
+WINDOW = 0.5
+"""Seconds: a part of the sound."""
+PAUSE = 0.3
+"""Seconds of silence between joined sounds."""
+_QUIET, _SILENT = 0.02, 1e-4
+"""A frame is sound above this share of the loud frames (34 dB below them), and above this loudness at all."""
+_FILLED = 0.4
+"""The share of a window's frames that must be sound."""
+
+
+class SoundReader:
+    """Sounds, counted in seconds."""
+
+    unit = "seconds"
+
+    def __init__(self, model: "PreTrainedModel", processor: Any) -> None:
+        self.model, self.processor = model, processor
+        self.positions = int(model.config.max_source_positions)
+        self.longest = float(processor.feature_extractor.chunk_length)
+
+    def read(self, source: Any) -> Source:
+        sound = torch.as_tensor(source, dtype=torch.float32)
+        if sound.ndim != 1:
+            raise ValueError(f"a sound has the shape {tuple(sound.shape)}: pass one channel at {RATE} Hz, (samples,)")
+        step = self.longest / self.positions
+        frames = _is_sound(sound[: int(self.longest * RATE)], round(step * RATE), self.positions)
+        size = round(WINDOW / step)
+        parts: list[Part] = []
+        owner = [-1] * self.positions
+        for first in range(0, self.positions, size):
+            if frames[first : first + size].float().mean() >= _FILLED:
+                owner[first : first + size] = [len(parts)] * len(owner[first : first + size])
+                parts.append(Part(first * step, (first + size) * step))
+        length = len(sound) / RATE
+        return Source({"sound": sound}, tuple(parts), tuple(owner), length, min(length, self.longest))
+
+    def batch(self, sources: Sequence[Source], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        tokenizer = self.processor.tokenizer
+        longest = int(self.model.config.max_target_positions)
+        ids = [torch.tensor(tokenizer(text)["input_ids"][:-1][:longest]) for text in outputs]
+        read = pad_sequence(ids, True, tokenizer.eos_token_id).to(self.model.device)
+        return self._inputs(sources), read, read < tokenizer.eos_token_id  # special tokens come after all text
+
+    def write(self, sources: Sequence[Any]) -> list[str]:
+        written = self.model.generate(**self._inputs([self.read(source) for source in sources]))
+        return [text.strip() for text in self.processor.tokenizer.batch_decode(written, skip_special_tokens=True)]
+
+    def join(self, sources: Sequence[Any]) -> tuple[Tensor, list[tuple[float, float]]]:
+        pause = torch.zeros(int(PAUSE * RATE))
+        pieces, spans, end = [], [], 0
+        for source in sources:
+            sound = torch.as_tensor(source, dtype=torch.float32)
+            pieces += [sound, pause]
+            spans.append((end / RATE, (end + len(sound)) / RATE))
+            end += len(sound) + len(pause)
+        return torch.cat(pieces[:-1]), spans
+
+    def join_outputs(self, outputs: Sequence[str]) -> str:
+        return " ".join(output.strip() for output in outputs)
+
+    def probe(self) -> list[int]:
+        return list(self.processor.tokenizer("Listeners, 2 of 34.")["input_ids"])
+
+    def _inputs(self, sources: Sequence[Source]) -> dict[str, Tensor]:
+        sounds = [source.given["sound"].numpy() for source in sources]
+        made = self.processor.feature_extractor(sounds, sampling_rate=RATE, return_tensors="pt")
+        return {"input_features": made["input_features"].to(self.model.device, self.model.dtype)}
+
+
+def read_wave(path: str | Path) -> Tensor:
+    """The samples of a WAV file of 16-bit numbers, at 16 kHz, mean of its channels."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
+            data = file.readframes(file.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise ValueError(f"{path} is no WAV file ({error}): convert it to one of 16-bit samples") from None
+    if width != 2:
+        raise ValueError(f"{path} has samples of {8 * width} bits: convert it to a WAV file of 16-bit samples")
+    if not data:
+        return torch.zeros(0)
+    sound = torch.frombuffer(bytearray(data), dtype=torch.int16).float().div_(32768).view(-1, channels).mean(1)
+    return sound if rate == RATE else _at_rate(sound, rate)
+
+
+def _at_rate(sound: Tensor, rate: int) -> Tensor:
+    """The sound at 16 kHz, by its spectrum."""
+    wanted = round(len(sound) * RATE / rate)
+    spectrum = torch.fft.rfft(sound)
+    kept = spectrum[: wanted // 2 + 1]
+    padded = torch.cat([kept, kept.new_zeros(wanted // 2 + 1 - len(kept))])
+    resampled: Tensor = torch.fft.irfft(padded, n=wanted) * (wanted / len(sound))
+    return resampled
+
+
+def _is_sound(sound: Tensor, size: int, count: int) -> Tensor:
+    """(count,): which frames of ``size`` samples are louder than silence; False after the end."""
+    frames = sound[: len(sound) // size * size].view(-1, size).square().mean(1).sqrt()
+    found = torch.zeros(count, dtype=torch.bool)
+    if len(frames):
+        loud = float(frames.quantile(0.95))
+        found[: len(frames)] = frames > max(_QUIET * loud, _SILENT)
+    return found

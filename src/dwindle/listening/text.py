@@ -1,0 +1,118 @@
+"""``TextReader``: how texts go into a text-to-text model of `transformers`, piece by piece with their characters."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from dwindle.listening.source import Source, Span, is_unspaced, words
+from dwindle.models.places import places
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_LONGEST = 1024
+"""Tokens, where neither the tokenizer nor the model has a limit."""
+_PROBE = "Listeners, 2 of 34: ¿qué? 注意力 внимание."
+_AS_TEXT: dict[str, Any] = {"split_special_tokens": True, "verbose": False}
+"""A text that has ``</s>`` written in it does not end there."""
+
+
+class TextReader:
+    """Texts, counted in characters."""
+
+    unit = "characters"
+
+    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
+        self.model, self.tokenizer = model, tokenizer
+        _check(model, tokenizer)
+        positions = getattr(model.config, "max_position_embeddings", None) or _LONGEST
+        self.longest = int(min(tokenizer.model_max_length, positions))
+
+    def read(self, source: str) -> Source:
+        ids = self.tokenizer(source, **_AS_TEXT)["input_ids"]
+        pieces = self._pieces(source, ids)
+        cut = len(ids) > self.longest
+        if cut:
+            ids, pieces = [*ids[: self.longest - 1], ids[-1]], [*pieces[: self.longest - 1], (0, 0)]
+        parts, owner = words(source, pieces)
+        read = int(max((part.end for part in parts), default=0)) if cut else len(source)
+        return Source({"input_ids": ids}, parts, owner, len(source), read)
+
+    def batch(self, sources: Sequence[Source], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        inputs = self._inputs(sources)
+        encoded = self.tokenizer(text_target=list(outputs), truncation=True, max_length=self.longest, **_AS_TEXT)
+        labels = _padded(encoded["input_ids"], -100).to(self.model.device)
+        read = self._shifted(labels)
+        special = torch.tensor(self.tokenizer.all_special_ids, device=read.device)
+        return inputs, read, ~torch.isin(read, special)
+
+    def write(self, sources: Sequence[str]) -> list[str]:
+        config = self.model.generation_config
+        limited = config.max_new_tokens is not None or config.max_length not in (None, 20)  # 20: the library's own
+        more: dict[str, Any] = {} if limited else {"max_new_tokens": self.longest // 2}
+        language = getattr(self.tokenizer, "tgt_lang", None)
+        if language and config.forced_bos_token_id is None and language in self.tokenizer.get_vocab():
+            more["forced_bos_token_id"] = self.tokenizer.convert_tokens_to_ids(language)
+        written = self.model.generate(**self._inputs([self.read(source) for source in sources]), **more)
+        return list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
+
+    def join(self, sources: Sequence[str]) -> tuple[str, list[tuple[float, float]]]:
+        gap = "" if is_unspaced(sources[0]) else " "
+        ends = torch.tensor([len(source) + len(gap) for source in sources]).cumsum(0).tolist()
+        return gap.join(sources), [(end - len(s) - len(gap), end) for s, end in zip(sources, ends, strict=True)]
+
+    def join_outputs(self, outputs: Sequence[str]) -> str:
+        return ("" if is_unspaced(outputs[0]) else " ").join(outputs)
+
+    def probe(self) -> list[int]:
+        return list(self.tokenizer(_PROBE, **_AS_TEXT)["input_ids"])
+
+    def _inputs(self, sources: Sequence[Source]) -> dict[str, Tensor]:
+        ids = [source.given["input_ids"] for source in sources]
+        pad, device = self.tokenizer.pad_token_id, self.model.device
+        mask = _padded([[1] * len(row) for row in ids], 0)
+        return {"input_ids": _padded(ids, pad).to(device), "attention_mask": mask.to(device)}
+
+    def _shifted(self, labels: Tensor) -> Tensor:
+        """What the decoder reads: the output behind its start token."""
+        prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        if prepare is not None:
+            shifted: Tensor = prepare(labels)
+            return shifted
+        start = torch.full_like(labels[:, :1], self.model.config.decoder_start_token_id)
+        read = torch.cat([start, labels[:, :-1]], 1)
+        return read.masked_fill(read == -100, self.tokenizer.pad_token_id)
+
+    def _pieces(self, source: str, ids: list[int]) -> list[Span]:
+        """Where each token stands in the text, (S,); empty for one that does not."""
+        if self.tokenizer.is_fast:
+            found = self.tokenizer(source, return_offsets_mapping=True, **_AS_TEXT)["offset_mapping"]
+            return [(int(a), int(b)) for a, b in found]
+        tokens = [self.tokenizer.convert_ids_to_tokens(i) for i in ids]
+        at = places(tokens, _plain(source))
+        return [(a, a + len(t.strip("▁ "))) if a >= 0 else (0, 0) for a, t in zip(at, tokens, strict=True)]
+
+
+def _plain(text: str) -> str:
+    """The text with full-width letters and digits as vocabularies have them, character by character."""
+    return "".join(n if len(n := unicodedata.normalize("NFKC", c)) == 1 else c for c in text)
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], True, value)
+
+
+def _check(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
+    """A tokenizer of another model gives ids that mean something else."""
+    size = int(model.get_input_embeddings().num_embeddings)
+    ours, theirs = model.config.eos_token_id, tokenizer.eos_token_id
+    ends = ours if isinstance(ours, list) else [ours]
+    if len(tokenizer) > size or (theirs is not None and ours is not None and theirs not in ends):
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and ends a text with {theirs}, the model has {size} and ends it"
+            f" with {ours}: load both from one folder"
+        )

@@ -1,0 +1,109 @@
+"""The verb omissions, as a user meets it."""
+
+import json
+
+import pytest
+
+import dwindle
+from dwindle.listening import bulk, opened
+from tests.listening import small
+
+
+@pytest.fixture
+def opening(monkeypatch):
+    """Every model that is asked for is the one that copies."""
+    tokenizer = small.tokenizer()
+    model = small.copier(len(tokenizer))
+    monkeypatch.setattr(opened, "opened", lambda name: (model, tokenizer))
+    return model, tokenizer
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    path = tmp_path / "outputs.jsonl"
+    short = {3: "ferry", 5: ""}
+    lines = [{"id": n, "source": text, "hypothesis": short.get(n, text)} for n, text in enumerate(small.TEXTS)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_findings_and_listeners_are_written(run, opening, outputs):
+    kept = outputs.with_name("ears.json")
+    code, said, complained = run("omissions", str(outputs), "--model", "any", "--listeners", str(kept), "--json")
+    assert code == 0
+    assert complained.count("\n") == 1
+    records = [json.loads(line) for line in said.splitlines()]
+    assert [record["id"] for record in records] == [str(n) for n in range(60)]
+    assert {record["id"] for record in records if record["alarm"]} == {"3", "5"}
+    assert set(records[3]) == {"id", "score", "alarm", "spans", "chars"}
+    assert set(records[3]["spans"][0]) == {"start", "end", "text", "score"}
+    assert len(records[3]["chars"]) == len(small.TEXTS[3])
+    assert dwindle.Listeners.load(kept).tells
+    code, said, complained = run("omissions", str(outputs), "--model", "any", "--listeners", str(kept))
+    assert (code, complained) == (0, "")
+    assert "2 of 60 outputs are alarmed" in said
+    assert not list(outputs.parent.glob(".*"))
+
+
+def test_a_killed_audit_goes_on(opening, outputs, monkeypatch):
+    listeners = dwindle.listeners(*opening, small.TEXTS)
+    out = outputs.with_name("found.jsonl")
+    whole = bulk.audit(outputs, out, *opening, listeners, batch=2)
+    expected = out.read_text()
+    out.unlink()
+
+    def dying(*given):
+        for n, one in enumerate(dwindle.omissions(*given)):
+            if n == 41:
+                raise KeyboardInterrupt
+            yield one
+
+    monkeypatch.setattr(bulk, "omissions", dying)
+    with pytest.raises(KeyboardInterrupt):
+        bulk.audit(outputs, out, *opening, listeners, batch=2)
+    monkeypatch.setattr(bulk, "omissions", dwindle.omissions)
+    assert not out.exists()
+    (half,) = outputs.parent.glob(".found*")
+    half.write_text(half.read_text()[:-7])  # killed within a line
+    resumed = bulk.audit(outputs, out, *opening, listeners, batch=2)
+    assert (whole.resumed, resumed.resumed) == (0, 40)
+    made = [json.loads(line) for line in out.read_text().splitlines()]
+    for one, other in zip(made, map(json.loads, expected.splitlines()), strict=True):
+        assert one["id"] == other["id"]
+        assert one["score"] == pytest.approx(other["score"], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "is not JSON"),
+        ('{"source": "a", "hypothesis": "b"}', "has no id"),
+        ('{"id": 1, "source": "a"}', "must be strings"),
+    ],
+)
+def test_bad_lines_in_one_sentence(run, tmp_path, line, said):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(line + "\n")
+    code, _, complained = run("omissions", str(path), "--model", "nowhere")
+    assert code == 2
+    assert said in complained
+    assert complained.count("\n") == 1
+
+
+def test_the_same_id_twice(tmp_path):
+    path = tmp_path / "twice.jsonl"
+    path.write_text('{"id": 1, "source": "a", "hypothesis": "b"}\n' * 2)
+    with pytest.raises(ValueError, match="ids must differ"):
+        list(bulk.items(path))
+
+
+def test_outputs_that_belong_to_other_sources_are_said(run, opening, outputs):
+    kept = outputs.with_name("ears.json")
+    dwindle.listeners(*opening, small.TEXTS).save(kept)
+    lines = [json.loads(line) for line in outputs.read_text().splitlines()]
+    for line in lines:
+        line["hypothesis"] = "zzz qqq"
+    outputs.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, _, complained = run("omissions", str(outputs), "--model", "any", "--listeners", str(kept))
+    assert code == 0
+    assert "more than half" in complained

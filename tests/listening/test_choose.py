@@ -1,0 +1,143 @@
+"""Choosing heads by deletions, and the thresholds."""
+
+import json
+
+import pytest
+import torch
+
+import dwindle
+from dwindle.listening.choose import auroc
+from dwindle.listening.listeners import conformal
+from tests.listening import small
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return small.tokenizer()
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return small.copier(len(tokenizer))
+
+
+@pytest.fixture(scope="module")
+def chosen(model, tokenizer):
+    return dwindle.listeners(model, tokenizer, small.TEXTS)
+
+
+def test_the_head_that_listens_is_found(chosen):
+    assert chosen.heads == (small.GOOD,)
+    assert chosen.tells
+    assert chosen.auroc["sentences"] > 0.8  # words recur in the joined texts
+    assert chosen.auroc["sentences"] >= chosen.auroc["sentences, all heads"] + 0.05
+    assert chosen.origin["chosen_on"] == chosen.origin["calibrated_on"] == 30
+
+
+def test_what_is_left_out_is_marked(model, tokenizer, chosen):
+    source = "ferry mayor storm music garden letter"
+    intact, short = dwindle.omissions(
+        model, tokenizer, [(source, source), (source, "ferry mayor garden letter")], chosen
+    )
+    assert not intact.alarm
+    assert intact.spans == ()
+    assert short.score > intact.score
+    assert [span.text for span in short.spans] == ["storm music"]
+    assert short.cells[source.index("storm")] > chosen.part_threshold
+    assert short.cells[source.index(" ")] is None
+
+
+def test_a_batch_changes_nothing(model, tokenizer, chosen):
+    pairs = [(" ".join(small.WORDS[n : n + 3 + n]), " ".join(small.WORDS[: 2 + n])) for n in range(5)]
+    alone = [next(dwindle.omissions(model, tokenizer, [pair], chosen)).score for pair in pairs]
+    together = [one.score for one in dwindle.omissions(model, tokenizer, pairs, chosen, batch=3)]
+    assert together == pytest.approx(alone, abs=1e-4)
+
+
+def test_an_empty_output_leaves_out_everything_and_an_empty_source_nothing(model, tokenizer, chosen):
+    nothing, empty = dwindle.omissions(model, tokenizer, [("mayor bridge", ""), (" . ", "mayor")], chosen)
+    assert nothing.alarm
+    assert [span.text for span in nothing.spans] == ["mayor bridge"]
+    assert (empty.score, empty.alarm, empty.spans) == (None, False, ())
+
+
+def test_a_source_that_is_cut_is_unread_and_not_left_out(model, tokenizer, chosen, monkeypatch):
+    monkeypatch.setattr(tokenizer, "model_max_length", 8)
+    source = " ".join(small.WORDS)
+    (found,) = dwindle.omissions(model, tokenizer, [(source, source)], chosen)
+    assert found.read < found.length
+    assert not [part for part in found.parts if part.start >= found.read]
+    assert set(found.cells[int(found.read) :]) == {None}
+
+
+def test_heads_that_tell_nothing_get_that_as_an_answer(tokenizer):
+    deaf = small.copier(len(tokenizer), listens=False)
+    found = dwindle.listeners(deaf, tokenizer, small.TEXTS)
+    assert not found.tells
+    with pytest.raises(ValueError, match=r"do not tell what was read \(AUROC"):
+        dwindle.omissions(deaf, tokenizer, [("mayor", "mayor")], found)
+
+
+def test_saved_and_read_again(chosen, tmp_path):
+    assert dwindle.Listeners.load(chosen.save(tmp_path)) == chosen
+    assert [file.name for file in tmp_path.iterdir()] == ["listeners.json"]
+    (tmp_path / "listeners.json").write_text(json.dumps({"heads": [[0, 1]]}))
+    with pytest.raises(ValueError, match="choose them anew"):
+        dwindle.Listeners.load(tmp_path)
+
+
+def test_rows_of_another_engine_give_the_same(model, tokenizer, chosen):
+    from dwindle.listening.heads import ears
+    from dwindle.listening.text import TextReader
+
+    reader, pair = TextReader(model, tokenizer), ("storm music garden", "storm garden")
+    source = reader.read(pair[0])
+    inputs, read, rows = reader.batch([source], [pair[1]])
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = model(**inputs, decoder_input_ids=read, output_attentions=True).cross_attentions
+    layer, head = chosen.heads[0]
+    given = weights[layer][0, head : head + 1, rows[0]]
+    (ours,) = dwindle.omissions(model, tokenizer, [pair], chosen)
+    theirs = chosen.finding(source, given.numpy(), pair[0])
+    assert theirs.scores == pytest.approx(ours.scores, abs=1e-5)
+    assert len(ears(model)) == 2
+    with pytest.raises(ValueError, match="1 heads, rows"):
+        chosen.finding(source, given[0])
+
+
+def test_the_share_of_false_alarms_holds():
+    generator = torch.Generator().manual_seed(1)
+    got = []
+    for _ in range(400):
+        scores = torch.rand(60, generator=generator).tolist()
+        got.append(sum(s > conformal(scores[:40], 0.1) for s in scores[40:]) / 20)
+    assert sum(got) / len(got) == pytest.approx(0.1, abs=0.015)
+
+
+def test_auroc_counts_ties_half():
+    assert auroc(torch.tensor([True, False, False]), torch.tensor([1.0, 1.0, 0.0])) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sources": []}, "some dozens"),
+        ({"sources": small.TEXTS[:20]}, "at least 19"),
+        ({"false_alarms": 5}, "between 0 and 1"),
+        ({"outputs": ["one"]}, "pass one for each"),
+    ],
+)
+def test_bad_input_in_one_sentence(model, tokenizer, change, said):
+    with pytest.raises(ValueError, match=said):
+        dwindle.listeners(model, tokenizer, **{"sources": small.TEXTS, **change})
+
+
+def test_a_tokenizer_of_another_model(model, tokenizer, chosen):
+    from dwindle.models.subword import trained
+
+    other = trained(["entirely different words here"], 290, "transformer")
+    with pytest.raises(ValueError, match="another tokenizer"):
+        dwindle.omissions(model, other, [("a", "b")], chosen)
+    with pytest.raises(ValueError, match="load both from one folder"):
+        dwindle.listeners(small.copier(300), tokenizer, small.TEXTS)

@@ -1,0 +1,71 @@
+"""Peaks from hooks against the weights that the library itself gives out, family by family."""
+
+import pytest
+import torch
+import transformers as hf
+
+import dwindle
+from dwindle.listening.heads import all_heads, peaks
+from tests.attaching.makers import BART, T5
+
+FAMILIES = {
+    "marian": (hf.MarianMTModel, hf.MarianConfig, BART),
+    "m2m": (hf.M2M100ForConditionalGeneration, hf.M2M100Config, BART),
+    "bart": (hf.BartForConditionalGeneration, hf.BartConfig, BART),
+    "mbart": (hf.MBartForConditionalGeneration, hf.MBartConfig, BART),
+    "t5": (hf.T5ForConditionalGeneration, hf.T5Config, T5),
+}
+SOURCE = {
+    "input_ids": torch.tensor([[5, 9, 7, 11, 2], [8, 6, 2, 1, 1]]),
+    "attention_mask": torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]),
+}
+OUTPUT = torch.tensor([[2, 12, 13, 14], [2, 15, 16, 1]])
+ROWS = torch.tensor([[False, True, True, True], [False, True, True, False]])
+
+
+def build(family):
+    model, config, settings = FAMILIES[family]
+    made = model(config(**settings)).eval()
+    for weight in made.parameters():
+        torch.nn.init.normal_(weight, std=0.4)
+    return made
+
+
+def spelled_out(model, rows):
+    """(B, L * H, S): the library's own weights, the largest of the rows that count."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model(**SOURCE, decoder_input_ids=OUTPUT, output_attentions=True, use_cache=False).cross_attentions
+    return torch.cat(found, 1).masked_fill(~rows[:, None, :, None], 0).amax(2)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_peaks_are_those_of_the_librarys_weights(family):
+    model = build(family)
+    heads = all_heads(model)
+    found = peaks(model, heads, SOURCE, OUTPUT, ROWS)
+    torch.testing.assert_close(found, spelled_out(model, ROWS))
+    some = [heads[3], heads[0]]
+    torch.testing.assert_close(peaks(model, some, SOURCE, OUTPUT, ROWS), found[:, [3, 0]])
+
+
+def test_a_rule_does_not_change_what_is_heard_of_plain_attention():
+    model = build("bart")
+    plain = peaks(model, [(0, 1)], SOURCE, OUTPUT, ROWS)
+    with_rule = build("bart")
+    with_rule.load_state_dict(model.state_dict())
+    handle = dwindle.attach(with_rule, dwindle.rule("dim:log"))
+    torch.testing.assert_close(peaks(with_rule, [(0, 1)], SOURCE, OUTPUT, ROWS), plain)
+    handle.detach()
+
+
+def test_hooks_are_gone_and_the_mode_is_back():
+    model = build("marian").train()
+    peaks(model, [(0, 0)], SOURCE, OUTPUT, ROWS)
+    assert model.training
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_layer_that_is_not_there():
+    with pytest.raises(ValueError, match="choose its listeners anew"):
+        peaks(build("t5"), [(7, 0)], SOURCE, OUTPUT, ROWS)
