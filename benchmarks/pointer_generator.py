@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-B, S, T, BEAMS, OUTSIDE = 16, 400, 100, 4, 100
+B, S, T, BEAMS, WORDS = 16, 400, 100, 4, 24
 HERE = Path(__file__).resolve().parent.parent
 Step = Callable[[], object]
 
@@ -65,7 +65,7 @@ def beam(words: int, settings: dict[str, object]) -> Step:
     from dwindle.generation.settings import DecodingSettings
 
     model, batch = model_of(words, settings).eval(), drawn(words)
-    how = DecodingSettings(beams=BEAMS, min_length=T // 4, max_length=T // 4)
+    how = DecodingSettings(beams=BEAMS, min_length=WORDS * 35 // 120, max_length=WORDS)  # in See's proportion
     return lambda: generate(model, batch, how).sum().item()
 
 

@@ -2,7 +2,7 @@
 //
 // tanh z = 1 - 2 r and its slope is 4 r (1 - r), with r = 1 / (1 + e^2z). Plain C++ with arrays in and out; additive.py
 // owns the tensors. Queries are grouped: `group` of them in a row (beams) look at the same source.
-#include <algorithm>
+#include <type_traits>
 #include <vector>
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -15,41 +15,43 @@ namespace {
 constexpr int ROWS = 4;  // source positions at once, which share what is loaded and stored for a column
 constexpr int AHEAD = 8;  // rows from where numbers are fetched into the cache: sources are larger than it
 
-INLINE Vec<double> reciprocal(Vec<double> x) { return 1.0 / x; }
-INLINE Vec<float> reciprocal(Vec<float> x) {
-#if defined(__AVX512F__) && DWINDLE_VECTOR_BYTES == 64
-  const Vec<float> y = (Vec<float>)_mm512_rcp14_ps((__m512)x);  // 14 bits; one step of Newton's doubles them
-  return y + y * (1.f - x * y);
-#else
-  return 1.f / x;
-#endif
-}
-
 constexpr double TWICE = 2.8853900817779268;  // 2 / ln 2: e^2z = 2^(TWICE z)
 
-// r, from TWICE z. The exponent is clamped where r is 0 or 1 to the last digit.
-INLINE Vec<double> falling(Vec<double> y) { return reciprocal(exponential(y * (2 / TWICE)) + 1.0); }
-INLINE Vec<float> falling(Vec<float> y) {
-  const float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
-  y = y > 60.f ? spread(60.f) : y;
-  y = y < -60.f ? spread(-60.f) : y;
-  const Vec<float> shifted = y + magic, f = y - (shifted - magic);
-  Vec<float> p = 1.54614447e-4f * f + 1.34004282e-3f;  // 2^f on [-1/2, 1/2], within 3e-9
+// 2^f on [-1/2, 1/2], within 3e-9.
+INLINE Vec<float> raised(Vec<float> f) {
+  Vec<float> p = 1.54614447e-4f * f + 1.34004282e-3f;
   p = p * f + 9.61805668e-3f;
   p = p * f + 5.55032723e-2f;
   p = p * f + 2.40226509e-1f;
   p = p * f + 6.93147207e-1f;
-  p = p * f + 1.f;
-  return reciprocal((Vec<float>)((IVec<float>)p + ((IVec<float>)shifted << 23)) + 1.f);
+  return p * f + 1.f;
 }
 
-template <class C> INLINE Vec<C> part(const C* p, Index from, Index size) {
-  constexpr int n = Simd<C>::lanes;
-  return from + n <= size ? load(p + from) : load_some<C>(p + from, size - from);
+// r, from TWICE z, which is clamped where r is 0 or 1 to the last digit.
+INLINE Vec<double> falling(Vec<double> y) { return 1.0 / (exponential(y * (2 / TWICE)) + 1.0); }
+INLINE Vec<float> falling(Vec<float> y) {
+#if defined(__AVX512F__) && DWINDLE_VECTOR_BYTES == 64
+  const __m512 least = _mm512_min_ps((__m512)y, _mm512_set1_ps(60.f));
+  const __m512 n = _mm512_roundscale_ps(least, _MM_FROUND_TO_NEAREST_INT);
+  const Vec<float> x = (Vec<float>)_mm512_scalef_ps((__m512)raised((Vec<float>)(least - n)), n) + 1.f;
+  const Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)x);  // 14 bits; one step of Newton's doubles them
+  return r + r * (1.f - x * r);
+#else
+  const float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+  y = y > 60.f ? spread(60.f) : y;
+  y = y < -60.f ? spread(-60.f) : y;
+  const Vec<float> shifted = y + magic;
+  return 1.f / ((Vec<float>)((IVec<float>)raised(y - (shifted - magic)) + ((IVec<float>)shifted << 23)) + 1.f);
+#endif
 }
-template <class C> INLINE void put(C* p, Index from, Index size, Vec<C> v) {
-  constexpr int n = Simd<C>::lanes;
-  if (from + n <= size) return store(p + from, v);
+
+template <class C, bool whole>
+INLINE Vec<C> part(const C* p, Index from, Index size, std::bool_constant<whole>) {
+  return whole ? load(p + from) : load_some<C>(p + from, size - from);
+}
+template <class C, bool whole>
+INLINE void put(C* p, Index from, Index size, Vec<C> v, std::bool_constant<whole>) {
+  if constexpr (whole) return store(p + from, v);
   for (Index j = 0; from + j < size; ++j) p[from + j] = v[j];
 }
 
@@ -68,19 +70,25 @@ template <class C> std::vector<C> scaled(const C* x, Index size) {
   return twice;
 }
 
+// step(j) for every vector of columns; the last one may be short, which `part` and `put` then mind.
+template <class C, class Step> INLINE void columns(Index size, Step step) {
+  constexpr int n = Simd<C>::lanes;
+  Index j = 0;
+  for (; j + n <= size; j += n) step(j, std::true_type{});
+  if (j < size) step(j, std::false_type{});
+}
+
 // `query` and `covered` are scaled by TWICE.
 template <class C, bool covers>
 C energy(const Source<C>& x, const C* key, const C* query, const C* covered, C c) {
-  constexpr int n = Simd<C>::lanes;
   Vec<C> sum{};
-  for (Index j = 0; j < x.A; j += n) {
-    Vec<C> z = part(key, j, x.A) * C(TWICE) + part(query, j, x.A);
-    if constexpr (covers) z += part(covered, j, x.A) * c;
-    const Vec<C> v = part(x.score, j, x.A);
-    sum += v - (v + v) * falling(z);
+  columns<C>(x.A, [&](Index j, auto whole) {
+    Vec<C> z = part(key, j, x.A, whole) * C(TWICE) + part(query, j, x.A, whole);
+    if constexpr (covers) z += part(covered, j, x.A, whole) * c;
+    sum += part(x.score, j, x.A, whole) * (falling(z) - C(0.5));
     __builtin_prefetch(key + j + AHEAD * x.A);
-  }
-  return dwindle::sum(sum);
+  });
+  return -2 * dwindle::sum(sum);
 }
 
 template <class C> void energies(const Source<C>& x, C* out, int threads) {
@@ -108,32 +116,35 @@ template <class C> struct Gradients {
 template <class C, bool covers, int count>
 void gradients(const Source<C>& x, const Gradients<C>& to, Index b, Index n, const Index* rows, const C* query,
                const C* cover, C* sums) {
-  constexpr int lanes = Simd<C>::lanes;
   C *score = to.score + b * x.A, *covered = covers ? to.covered + b * x.A : nullptr;
   C given[count], c[count];
   Vec<C> back[count] = {};
-  for (int k = 0; k < count; ++k) given[k] = to.energy[n * x.S + rows[k]], c[k] = covers ? x.coverage[n * x.S + rows[k]] : 0;
-  for (Index j = 0; j < x.A; j += lanes) {
-    const Vec<C> q = part(query, j, x.A), v = part(x.score, j, x.A);
-    const Vec<C> w = covers ? part(cover, j, x.A) : Vec<C>{};
+  for (int k = 0; k < count; ++k) {
+    given[k] = to.energy[n * x.S + rows[k]];
+    c[k] = covers ? x.coverage[n * x.S + rows[k]] : 0;
+  }
+  columns<C>(x.A, [&](Index j, auto whole) {
+    const Vec<C> q = part(query, j, x.A, whole), v = part(x.score, j, x.A, whole);
+    const Vec<C> w = covers ? part(cover, j, x.A, whole) : Vec<C>{};
     Vec<C> slopes{}, heights{}, along{};
 #pragma GCC unroll 4
     for (int k = 0; k < count; ++k) {
       const C* key = x.key(b, rows[k]);
-      Vec<C> z = part(key, j, x.A) * C(TWICE) + q;
+      C* keys = to.keys + (b * x.S + rows[k]) * x.A;
+      Vec<C> z = part(key, j, x.A, whole) * C(TWICE) + q;
       if constexpr (covers) z += w * c[k];
       const Vec<C> r = falling(z), slope = (given[k] * C(4)) * (r - r * r);
       heights += given[k] - (given[k] * C(2)) * r;
       slopes += slope;
       if constexpr (covers) along += slope * c[k], back[k] += slope * (v * w);
-      C* keys = to.keys + (b * x.S + rows[k]) * x.A;
-      put(keys, j, x.A, part(keys, j, x.A) + slope * v);
-      __builtin_prefetch(key + j + AHEAD * x.A), __builtin_prefetch(keys + j + AHEAD * x.A);
+      put(keys, j, x.A, part(keys, j, x.A, whole) + slope * v, whole);
+      __builtin_prefetch(key + j + AHEAD * x.A);
+      __builtin_prefetch(keys + j + AHEAD * x.A, 1);
     }
-    put(sums, j, x.A, part(sums, j, x.A) + slopes);
-    put(score, j, x.A, part(score, j, x.A) + heights);
-    if constexpr (covers) put(covered, j, x.A, part(covered, j, x.A) + along * v);
-  }
+    put(sums, j, x.A, part(sums, j, x.A, whole) + slopes, whole);
+    put(score, j, x.A, part(score, j, x.A, whole) + heights, whole);
+    if constexpr (covers) put(covered, j, x.A, part(covered, j, x.A, whole) + along * v, whole);
+  });
   if constexpr (covers)
     for (int k = 0; k < count; ++k) to.coverage[n * x.S + rows[k]] = sum(back[k]) / C(TWICE);
 }

@@ -60,10 +60,16 @@ class Source:
         """A row of attention from energies (N, S), under the rule; ``protected`` as the rule takes it."""
         there = by_source(energy, self.keys).masked_fill(~self.mask.unsqueeze(1), -torch.inf)
         log_attention = there.log_softmax(-1).view(energy.shape)
-        # (N, S) -> (N, 1, 1, S): one head, one row.
-        weights, coverage = rule(log_attention.exp()[:, None, None], coverage, protected=protected)
-        weights = weights[:, 0, 0]
-        return Looked(log_attention, weights, self.context(weights), coverage)
+        attention = log_attention.exp().unsqueeze(1)  # (N, 1, S): one head
+        before = Coverage.none(attention.unsqueeze(2)) if coverage is None else coverage
+        weights = rule.weigh(attention, *before)
+        if rule.protect or rule.renormalise:
+            kept = rule.kept(attention.shape[-1], attention.device, protected)
+            weights = rule.finish(attention.unsqueeze(2), weights.unsqueeze(2), kept).squeeze(2)
+        weights = weights.squeeze(1)
+        # What a rule called on one row would do, in a few operations.
+        after = Coverage(before.total + attention, torch.maximum(before.peak, attention))
+        return Looked(log_attention, weights, self.context(weights), after)
 
     def context(self, weights: Tensor) -> Tensor:
         """(N, D): the values under weights (N, S)."""

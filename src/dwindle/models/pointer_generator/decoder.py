@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dwindle.core.additive.energies import by_source
 from dwindle.core.additive.source import Source
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.encoder import Encoded
 from dwindle.models.pointer_generator.state import State
+from dwindle.models.recurrent import Repeated, lstm_cell
 
 
 @dataclass
@@ -52,41 +54,35 @@ class Decoder(nn.Module):
         self.score = nn.Linear(width, 1, bias=False)  # v
         self.covered = nn.Linear(1, width, bias=False) if config.coverage else None  # w_c
 
-    def start(self, encoded: Encoded, mask: Tensor) -> State:
-        """Before the first word. ``mask`` (B, S): True for words of the source."""
+    def start(self, encoded: Encoded, mask: Tensor, beams: int = 1) -> State:
+        """Before the first word. ``mask`` (B, S): True for words of the source. The state has rows for all beams."""
         memory = encoded.last_hidden_state
         fed = F.linear(memory, self.feed.weight[:, -memory.shape[-1] :])
         covered = None if self.covered is None else self.covered.weight[:, 0]
         source = Source(encoded.keys, fed, mask, self.score.weight[0], covered)
-        return State.start(encoded.hidden, encoded.cell, source)
+        hidden, cell = (x.repeat_interleave(beams, dim=0) for x in (encoded.hidden, encoded.cell))
+        return State.start(hidden, cell, source)
 
     def forward(self, words: Tensor, memory: Tensor, state: State) -> tuple[Rows, State]:
         """``memory`` (B, S, 2H): the encoder's states. ``state`` is left as it is."""
+        layers = Repeated(self.gates.weight, self.gates.bias), Repeated(self.query.weight, self.query.bias)
         steps = []
         for word in F.linear(words, self.feed.weight[:, : words.shape[-1]], self.feed.bias).unbind(1):
-            step, state = self._step(word + state.context, state)
+            step, state = self._step(word + state.context, state, *layers)
             steps.append(step)
         fed, hidden, cell, log_attention, weights = (torch.stack(x, dim=1) for x in zip(*steps, strict=True))
-        by_source = weights.to(memory.dtype).reshape(memory.shape[0], -1, memory.shape[1])
-        context = (by_source @ memory).view(*weights.shape[:2], -1)
+        context = (by_source(weights.to(memory.dtype), memory).flatten(1, 2) @ memory).view(*weights.shape[:2], -1)
         return Rows(fed, hidden, cell, context, log_attention, weights), state
 
-    def _step(self, fed: Tensor, state: State) -> tuple[tuple[Tensor, ...], State]:
+    def _step(self, fed: Tensor, state: State, gates: Repeated, query: Repeated) -> tuple[tuple[Tensor, ...], State]:
         """One word: the LSTM, e = v tanh(W_h h + W_s s + w_c c + b), its softmax over the source, the rule."""
-        hidden, cell = self._lstm(fed, state)
-        query = self.query(torch.cat([cell, hidden], dim=-1))
-        energy = state.source.energies(query, state.coverage.total[:, 0])
+        hidden, cell = lstm_cell(gates(torch.cat([fed, state.hidden], dim=-1)), state.cell)
+        energy = state.source.energies(query(torch.cat([cell, hidden], dim=-1)), state.coverage.total[:, 0])
         past, energy = self._over_time(energy, state)
         nothing = state.source.mask.new_zeros(1)  # in this source is special, so nothing is protected as such
         looked = state.source.look(energy, self.rule, state.coverage, protected=nothing)
         after = State(state.source, hidden, cell, looked.context, looked.coverage, past, state.words + 1)
         return (fed, hidden, cell, looked.log_attention, looked.weights), after
-
-    def _lstm(self, fed: Tensor, state: State) -> tuple[Tensor, Tensor]:
-        """Hidden and cell state (B, H) after one more word."""
-        i, f, g, o = self.gates(torch.cat([fed, state.hidden], dim=-1)).chunk(4, dim=-1)
-        cell = f.sigmoid() * state.cell + i.sigmoid() * g.tanh()
-        return o.sigmoid() * cell.tanh(), cell
 
     def _over_time(self, energy: Tensor, state: State) -> tuple[Tensor | None, Tensor]:
         """Temporal attention: exp(e_t) over the sum of exp(e) of all steps before, in logarithms."""

@@ -18,8 +18,10 @@ from torch.nn import functional as F
 
 from dwindle.core.coverage import state_dtype
 
-_CHUNK = 2**24
+_CHUNK = 6 * 2**20
 """Scores at a time."""
+_CACHE = 2**18
+"""Scores that stay in the cache while they are gone over again."""
 NEVER = -1e4
 """The logarithm of a probability that is zero, finite so that gradients are."""
 
@@ -105,23 +107,21 @@ class _Vocabulary:
             self.dbias = torch.zeros_like(bias)
 
     def log_probability(self, rows: slice, ids: Tensor) -> Tensor:
-        """(n,): log P_vocab of one word in each row; never, if it is outside. Leaves all probabilities behind."""
+        """(n,): log P_vocab of one word in each row; never, if it is outside. Leaves all probabilities behind, each row
+        times its ``mass``."""
         hidden = self.hidden[rows]
-        scores = torch.addmm(self.bias, hidden, self.weight.mT, out=self.scores[: len(hidden)])
-        scores = scores.to(state_dtype(scores))
-        picked = scores.gather(1, self._inside(ids)).squeeze(1)
-        highest = scores.amax(1)
-        self.probabilities = torch.softmax(scores, 1, out=scores)
-        known = ids < len(self.weight)
-        return (picked - highest + self.probabilities.amax(1).log()).where(known, NEVER)
+        scores = torch.mm(hidden, self.weight.mT, out=self.scores[: len(hidden)])
+        self.risen = scores.to(state_dtype(scores))
+        picked = self.risen.gather(1, self._inside(ids)).squeeze(1) + self.bias[self._inside(ids).squeeze(1)]
+        few = self.risen.split(max(1, _CACHE // len(self.weight)))
+        highest, self.mass = (torch.cat(x) for x in zip(*(_rise(x, self.bias) for x in few), strict=True))
+        return (picked - highest - self.mass.log()).where(ids < len(self.weight), NEVER)
 
     def learn(self, rows: slice, ids: Tensor, share: Tensor) -> None:
         """Add the gradients of this chunk, the last one whose ``log_probability`` was asked for."""
-        share = share * (ids < len(self.weight))
-        beside = self.probabilities  # and minus 1 at the word itself: minus the gradient of log P_vocab
-        beside.scatter_add_(1, self._inside(ids), -beside.new_ones(len(ids), 1))
-        beside = beside.to(self.weight.dtype)
-        less = -share.to(beside.dtype).unsqueeze(1)
+        # Less its mass at the word itself, a row is minus the gradient of log P_vocab, times its mass.
+        beside = self.risen.scatter_add_(1, self._inside(ids), -self.mass.unsqueeze(1)).to(self.weight.dtype)
+        less = -(share * (ids < len(self.weight)) / self.mass).to(beside.dtype).unsqueeze(1)
         self.dhidden[rows] = less * (beside @ self.weight)
         self.dweight.addmm_(beside.mT, less * self.hidden[rows])
         self.dbias.addmv_(beside.mT, less.squeeze(1))
@@ -129,3 +129,9 @@ class _Vocabulary:
     def _inside(self, ids: Tensor) -> Tensor:
         """(n, 1): the ids, 0 for those outside."""
         return ids.where(ids < len(self.weight), 0).unsqueeze(1)
+
+
+def _rise(scores: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """e^(score + bias - highest) of every row, in place; the highest (n,), and the sum (n,)."""
+    highest = scores.add_(bias).amax(1)
+    return highest, scores.sub_(highest.unsqueeze(1)).exp_().sum(1)

@@ -92,7 +92,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         else:
             rows, state = self._rows(decoder_input_ids, encoded, mask, past_key_values)
             output = Seq2SeqLMOutput(
-                logits=self._distribution(rows, extended_ids).log(),
+                logits=self._distribution(rows, extended_ids, len(mask) // len(encoded.last_hidden_state)),
                 past_key_values=state if use_cache else None,
                 cross_attentions=(rows.weights.unsqueeze(1),),
             )
@@ -106,9 +106,9 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         """
         sequences = sequences.to(self.device)
         times = sequences.shape[0] // batch["input_ids"].shape[0]
-        given = (batch[name].to(self.device) for name in ("input_ids", "attention_mask"))
-        ids, mask = (x.repeat_interleave(times, dim=0) for x in given)
-        rows, _ = self._rows(sequences[:, :-1], self.encoder(ids, mask), mask.bool(), None)
+        ids, mask = (batch[name].to(self.device) for name in ("input_ids", "attention_mask"))
+        every = mask.bool().repeat_interleave(times, dim=0)
+        rows, _ = self._rows(sequences[:, :-1], self.encoder(ids, mask), every, None)
         ends = sequences[:, 1:] == self.config.eos_token_id
         written = (ends.cumsum(1) - ends.long() < 1).unsqueeze(-1)  # the row that led to the end itself still counts
         attention, weights = (x.where(written, 0).float().cpu()[None] for x in (rows.log_attention.exp(), rows.weights))
@@ -127,7 +127,9 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         if ids.dim() != 2 or ids.shape[0] != mask.shape[0] or not ids.shape[1]:
             raise ValueError(f"decoder_input_ids has shape {tuple(ids.shape)}: give (B, T) with B = {mask.shape[0]}")
         known = ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id)
-        state = self.decoder.start(encoded, mask) if state is None else state
+        if state is None:
+            beams = len(mask) // len(encoded.last_hidden_state)
+            state = self.decoder.start(encoded, mask[::beams], beams)
         rows, state = self.decoder(self.encoder.embedding(known), encoded.last_hidden_state, state)
         return rows, state
 
@@ -154,14 +156,21 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         weights = rows.weights.clamp(min=torch.finfo(rows.weights.dtype).tiny)
         return weights.log() - weights.sum(-1, keepdim=True).log()
 
-    def _distribution(self, rows: Rows, extended_ids: Tensor) -> Tensor:
-        """(B, T, W): P(w) of the whole extended vocabulary."""
-        chance = self._switch(rows).sigmoid().unsqueeze(-1)
-        scores = self.vocabulary(self._merged(rows.hidden, rows.context)).to(chance.dtype)
-        width = max(scores.shape[-1], int(extended_ids.max()) + 1)
-        written = F.pad(chance * scores.softmax(-1), (0, width - scores.shape[-1]))
-        copied = (1 - chance) * self._log_copy(rows).exp()
-        return written.scatter_add(-1, extended_ids.unsqueeze(1).expand_as(copied), copied)
+    def _distribution(self, rows: Rows, extended_ids: Tensor, beams: int) -> Tensor:
+        """(B, T, W): log P(w) of the whole extended vocabulary. ``beams``: rows that share a source.
+
+        Most words are not in the source, and for them it is log p_gen + log P_vocab. Those that are get more.
+        """
+        switch = self._switch(rows).unsqueeze(-1)
+        scores = self.vocabulary(self._merged(rows.hidden, rows.context)).to(switch.dtype)
+        written = scores.log_softmax(-1).add_(F.logsigmoid(switch))
+        outside = max(0, int(extended_ids.max()) + 1 - scores.shape[-1])
+        logits = torch.cat([written, written.new_full((*written.shape[:-1], outside), -torch.inf)], dim=-1)
+        copied = (F.logsigmoid(-switch) + self._log_copy(rows)).exp()
+        first = _first(extended_ids[::beams]).repeat_interleave(beams, dim=0).unsqueeze(1).expand_as(copied)
+        copied = torch.zeros_like(copied).scatter_add(-1, first, copied).gather(-1, first)
+        words = extended_ids.unsqueeze(1).expand_as(copied)
+        return logits.scatter_(-1, words, torch.logaddexp(logits.gather(-1, words), copied.log()))
 
     def _loss(self, rows: Rows, labels: Tensor, extended_ids: Tensor) -> Tensor:
         """The mean over examples of the mean over their words, as See has it, of -log P and of the coverage loss."""
@@ -184,6 +193,13 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         copied = self._log_copy(rows)[real].where(here, NEVER).logsumexp(-1)
         merged = self._merged(rows.hidden[real], rows.context[real])
         return Words(ids, merged, self._switch(rows)[real], copied, share[real])
+
+    def _expand_inputs_for_generation(
+        self, expand_size: int = 1, encoder_outputs: Encoded | None = None, **given: Any
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The library's, but the beams of a source share what it was encoded to."""
+        ids, fanned = super()._expand_inputs_for_generation(expand_size, **given | {"is_encoder_decoder": False})
+        return ids, {**fanned, "encoder_outputs": encoder_outputs}
 
     def get_input_embeddings(self) -> nn.Module:
         return self.encoder.embedding
@@ -222,6 +238,11 @@ def _open(bias: Tensor) -> Tensor:
     return started
 
 
+def _first(ids: Tensor) -> Tensor:
+    """(B, S): where each word of a source is for the first time."""
+    return (ids.unsqueeze(-1) == ids.unsqueeze(-2)).to(torch.uint8).argmax(-1)
+
+
 def coverage_losses(attention: Tensor) -> Tensor:
     """(B, T): sum_i min(a_i^t, c_i^t), where c is the sum of the attention (B, T, S) before t."""
     before = F.pad(attention, (0, 0, 1, 0)).cumsum(1)[:, :-1]
@@ -229,15 +250,16 @@ def coverage_losses(attention: Tensor) -> Tensor:
 
 
 def _check(extended_ids: Tensor | None, mask: Tensor | None, encoded: Encoded) -> tuple[Tensor, Tensor]:
-    """Extended ids and the mask as bool, both (B, S) of this source."""
-    shape = encoded.last_hidden_state.shape[:2]
+    """Extended ids and the mask as bool, both (B, S) of this source, or each row as often as it has beams."""
+    sources, positions = encoded.last_hidden_state.shape[:2]
     if extended_ids is None:
         raise ValueError("extended_ids is missing: a pointer-generator copies by them; WordCodec makes them")
     if mask is None:
         mask = torch.ones_like(extended_ids)
-    if extended_ids.shape != shape or mask.shape != shape:
+    fits = extended_ids.dim() == 2 and extended_ids.shape[1] == positions and not extended_ids.shape[0] % sources
+    if not fits or extended_ids.shape != mask.shape:
         raise ValueError(
             f"extended_ids {tuple(extended_ids.shape)} and attention_mask {tuple(mask.shape)} do not fit the source: "
-            f"both must be {tuple(shape)}"
+            f"both must be {(sources, positions)}"
         )
     return extended_ids, mask.bool()

@@ -35,8 +35,8 @@ class State:
 
     @classmethod
     def start(cls, hidden: Tensor, cell: Tensor, source: Source) -> "State":
-        """Before the first word, from the LSTM's first state (B, H)."""
-        rows, positions, width = source.values.shape
+        """Before the first word, from the LSTM's first state (N, H)."""
+        rows, (_, positions, width) = len(hidden), source.values.shape
         none = Coverage.none(source.values.new_empty(rows, 1, 0, positions))
         return cls(source, hidden, cell, source.values.new_zeros(rows, width), none)
 
