@@ -41,12 +41,9 @@ def attention(
     """
     names = shape or list(room.SHAPES)
     sizes = {name: room.shape(name) for name in names}
-    results = {
-        name: room.bench(
-            sizes[name], rule or list(room.RULES), backend, seconds, memory, room.DOCUMENT if name in _PROMPTS else None
-        )
-        for name in names
-    }
+    rules = rule or list(room.RULES)
+    documents = {name: room.DOCUMENT if name in _PROMPTS else None for name in names}
+    results = {name: room.bench(sizes[name], rules, backend, seconds, memory, documents[name]) for name in names}
     if as_json:
         found = {name: {"sizes": sizes[name], "rows": room.as_dicts(rows)} for name, rows in results.items()}
         typer.echo(json.dumps({"machine": machine.hardware() | machine.versions(), "shapes": found}, indent=2))
