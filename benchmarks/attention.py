@@ -16,7 +16,7 @@ from torch import Tensor
 import dwindle
 from dwindle.bench.attention import interleaved
 
-RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
+RULES = ("dim:power(0.65)", "dydim:log,power(0.5)", "dim:boxcox(0.5)+renormalise", "dim:log+share_heads")
 SHAPES = {  # B, H, T, S, D: seconds
     (1, 12, 512, 8192, 64): 24,
     (4, 16, 128, 1024, 64): 5,
@@ -74,7 +74,7 @@ def growth(short: tuple[int, ...], long: tuple[int, ...], seconds: float) -> str
 
 def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    print("| B, H, T, S, D | control | " + " | ".join(RULES) + " |\n|---|---|---|---|")
+    print("| B, H, T, S, D | control | " + " | ".join(RULES) + " |\n" + "|---" * (2 + len(RULES)) + "|")
     for shape, seconds in SHAPES.items():
         print(f"| {', '.join(map(str, shape))} | {cells(shape, seconds)} |", flush=True)
     *_, short, long = SHAPES

@@ -24,6 +24,12 @@ def test_a_step_has_no_backward():
     assert all(row.both is None and row.megabytes is None for row in rows)
 
 
+def test_a_prompt_and_every_option():
+    rows = bench.bench((1, 2, 3, 9, 8), list(bench.RULES), ["auto"], 0.01, memory=False, document=6)
+    assert len(rows) == 2 + 2 * len(bench.RULES)
+    assert bench.bench((1, 2, 1, 9, 8), ["training-free"], ["auto"], 0.01, memory=False, document=6)[2].both is None
+
+
 def test_memory_grows_with_what_is_held():
     # Eager holds several tensors of 4 * 256 * 1024 floats, 4 MB each; SDPA none.
     sizes = (1, 4, 256, 1024, 16)

@@ -7,7 +7,7 @@ import torch
 
 import dwindle
 from dwindle import Coverage, Dim, Log
-from dwindle.core.backends import cpu
+from dwindle.core.backends import cpu, eager, triton
 from dwindle.core.backends.cpu import build
 
 needs_kernel = pytest.mark.skipif(not cpu.available(), reason="no C++ compiler here")
@@ -30,6 +30,18 @@ def both(backend, tensors, **settings):
         (context.square().sum() + after.total.square().sum()).backward()
         results.append([x.detach().double() for x in (context, *after, *(leaf.grad for leaf in leaves))])
     return results
+
+
+@pytest.mark.parametrize("rule", [RULE, f"{RULE}+share_heads+renormalise"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_causal_masks_and_padding_at_the_end(backend, rule):
+    """Whole strips are hidden from whole blocks of rows."""
+    q, k, v = inputs(t=300, s=300)
+    causal = torch.ones(300, 300, dtype=torch.bool).tril().expand(2, 1, 300, 300)
+    padded = torch.arange(300) < torch.tensor([300, 190])[:, None]
+    for mask in (causal, padded[:, None, None], causal & padded[:, None, None]):
+        for found, exact in zip(*both(backend, (q, k, v), rule=rule, mask=mask), strict=True):
+            torch.testing.assert_close(found, exact, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -209,6 +221,33 @@ def test_a_rule_as_text_compiled_whole():
     q, k, v = inputs(s=9)
     compiled = torch.compile(lambda q: dwindle.attention(q, k, v, rule=RULE)[0], fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(q), dwindle.attention(q, k, v, rule=RULE)[0])
+
+
+class TestTritonStepsAside:
+    """On a device where its kernels fail or give other numbers; the eager twin plays the kernels here."""
+
+    def fault(self, monkeypatch, attention):
+        monkeypatch.setattr(triton, "attention", attention)
+        return triton._fault.__wrapped__(torch.device("cpu"))
+
+    def test_not_where_they_agree(self, monkeypatch, capsys):
+        assert self.fault(monkeypatch, eager.attention) is None
+        assert not capsys.readouterr().err
+
+    def test_where_they_differ(self, monkeypatch, capsys):
+        def wrong(call):
+            context, after = eager.attention(call)
+            return context * 1.01, after
+
+        assert "off by" in self.fault(monkeypatch, wrong)
+        assert capsys.readouterr().err.count("the Triton kernels step aside on cpu") == 1
+
+    def test_where_they_fail(self, monkeypatch, capsys):
+        def broken(call):
+            raise RuntimeError("no kernel image\nand more")
+
+        assert self.fault(monkeypatch, broken) == "they fail in a small case: no kernel image"
+        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_the_environment_names_the_backend(monkeypatch):

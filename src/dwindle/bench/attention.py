@@ -32,8 +32,20 @@ SHAPES: dict[str, Shape] = {  # B, H, T, S, D
     "nmt": (64, 16, 32, 32, 64),
     "long": (1, 12, 512, 8192, 64),
     "step": (16, 16, 1, 1024, 64),
+    "prompt": (2, 16, 256, 2304, 64),
+    "prompt-step": (2, 16, 1, 2304, 64),
 }
-RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
+DOCUMENT = 2048
+"""In the shapes of a prompt so many keys are the source; the others were written after it. Masks are causal."""
+RULES = (
+    "dim:power(0.65)",
+    "dydim:log,power(0.5)",
+    "dim:boxcox(0.5)+renormalise",
+    "dydim:log,power(0.5)+protect(0,-1)",
+    "training-free",
+    "dim:log+share_heads",
+    "dydim:log,power(0.5)+share_heads+renormalise+protect(0,-1)",
+)
 _SDPA, _CONTROL = "SDPA", "SDPA again (control)"
 _TURN = 2e-3  # seconds: what a shorter turn finds in the caches is what others left there
 
@@ -64,8 +76,13 @@ def shape(text: str) -> Shape:
     return b, h, t, s, d
 
 
-def bench(sizes: Shape, rules: list[str], backends: list[str], seconds: float, memory: bool) -> list[Row]:
-    """Every rule through every backend (``"auto"``: the one that is picked), for about so many seconds."""
+def bench(
+    sizes: Shape, rules: list[str], backends: list[str], seconds: float, memory: bool, document: int | None = None
+) -> list[Row]:
+    """Every rule through every backend (``"auto"``: the one that is picked), for about so many seconds.
+
+    ``document``: self-attention after a source of so many keys, rather than attention over a source.
+    """
     for text in rules:
         parse(text)
     contenders = [
@@ -76,7 +93,7 @@ def bench(sizes: Shape, rules: list[str], backends: list[str], seconds: float, m
     contenders = list(dict.fromkeys(contenders))
     step = sizes[2] == 1
     inputs = _inputs(sizes)
-    runs = {name: _contender(name, inputs, step) for name in contenders}
+    runs = {name: _contender(name, inputs, step, document) for name in contenders}
     forward = interleaved({name: _without_gradient(run) for name, run in runs.items()}, seconds / 2)
     grad = torch.randn(*sizes[:3], sizes[4])
     both = None if step else interleaved({n: _with_gradient(r, inputs, grad) for n, r in runs.items()}, seconds)
@@ -92,7 +109,7 @@ def bench(sizes: Shape, rules: list[str], backends: list[str], seconds: float, m
                 1e3 * both[name] if both else None,
                 both[name] / both[_SDPA] if both else None,
                 both[name] / both[eager] if both and eager else None,
-                _fresh_peak(sizes, name) if memory and not step and name != _CONTROL else None,
+                _fresh_peak(sizes, name, document) if memory and not step and name != _CONTROL else None,
             )
         )
     return rows
@@ -111,18 +128,26 @@ def _inputs(sizes: Shape) -> list[Tensor]:
     return [torch.randn(b, h, n, d, requires_grad=True) for n in (t, s, s)]
 
 
-def _contender(name: str, inputs: list[Tensor], step: bool) -> Run:
+def _contender(name: str, inputs: list[Tensor], step: bool, document: int | None = None) -> Run:
     q, k, v = inputs
+    (b, h, t, _), s = q.shape, k.shape[2]
+    mask = None if document is None else torch.ones(t, s, dtype=torch.bool).tril(s - t).expand(b, 1, t, s)
     if name in (_SDPA, _CONTROL):
-        return lambda: F.scaled_dot_product_attention(q, k, v)
+        return lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     text, backend = name.rsplit(" ", 1)
     rule = parse(text)
-    forced: Any = None if backend == "auto" else backend
-    b, h, s = *q.shape[:2], k.shape[2]
+    covered = s if document is None else document
+    settings: dict[str, Any] = {"rule": rule, "mask": mask, "backend": None if backend == "auto" else backend}
+    if document is not None:
+        settings["source"] = torch.ones(b, document, dtype=torch.bool)
+    if rule.protect == "special":  # as in a text: the first token and the last two
+        settings["protected"] = torch.zeros(b, covered, dtype=torch.bool)
+        settings["protected"][:, [0, -2, -1]] = True
     if step:  # the coverage is moved on in place, as in decoding
-        coverage = Coverage(torch.zeros(b, h, s), torch.zeros(b, h, s))
-        return lambda: attention(q, k, v, rule=rule, coverage=coverage, inplace=True, backend=forced)[0]
-    return lambda: attention(q, k, v, rule=rule, backend=forced)[0]
+        zero = torch.zeros(b, 1 if rule.share_heads else h, covered)
+        coverage = Coverage(zero, zero.clone())
+        return lambda: attention(q, k, v, coverage=coverage, inplace=True, **settings)[0]
+    return lambda: attention(q, k, v, **settings)[0]
 
 
 def _without_gradient(run: Run) -> Run:
@@ -164,23 +189,24 @@ def _seconds(run: Run, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def _fresh_peak(sizes: Shape, name: str) -> float:
+def _fresh_peak(sizes: Shape, name: str, document: int | None = None) -> float:
     """Megabytes of forward + backward beyond the inputs, in a process of its own."""
-    command = [sys.executable, "-m", "dwindle.bench.attention", json.dumps([sizes, name])]
+    command = [sys.executable, "-m", "dwindle.bench.attention", json.dumps([sizes, name, document])]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"measuring the memory of {name} failed: {done.stderr.strip().splitlines()[-1]}")
     return float(done.stdout)
 
 
-def _own_peak(sizes: Shape, name: str) -> float:
+def _own_peak(sizes: Shape, name: str, document: int | None) -> float:
     """Growth of the largest resident set in one forward + backward, after a tiny one has loaded all."""
-    small = _inputs((1, 1, 2, 3, 8))
+    small = _inputs((1, 1, 2, 5, 8))
     _with_gradient(_contender(name, small, step=False), small, torch.ones(1, 1, 2, 8))()
     inputs = _inputs(sizes)
     grad = torch.randn(*sizes[:3], sizes[4])
+    run = _contender(name, inputs, False, document)
     before = peak_megabytes()
-    _with_gradient(_contender(name, inputs, step=False), inputs, grad)()
+    _with_gradient(run, inputs, grad)()
     return peak_megabytes() - before
 
 
@@ -193,5 +219,5 @@ def peak_megabytes() -> float:
 
 
 if __name__ == "__main__":
-    asked, contender = json.loads(sys.argv[1])
-    print(_own_peak(tuple(asked), contender))
+    asked, contender, source = json.loads(sys.argv[1])
+    print(_own_peak(tuple(asked), contender, source))

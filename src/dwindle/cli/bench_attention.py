@@ -12,13 +12,18 @@ from dwindle.bench import attention as room
 from dwindle.bench.picture import draw
 from dwindle.folder import machine
 
+_PROMPTS = ("prompt", "prompt-step")
+
 
 def attention(
     shape: Annotated[
         list[str],
-        typer.Option(help="bart, nmt, long, step or B,H,T,S,D; may be repeated. Default: all four."),
+        typer.Option(help="bart, nmt, long, step, prompt, prompt-step or B,H,T,S,D; may be repeated. Default: all."),
     ] = [],  # noqa: B006
-    rule: Annotated[list[str], typer.Option(help="A rule; may be repeated.")] = list(room.RULES),  # noqa: B006
+    rule: Annotated[
+        list[str],
+        typer.Option(help="A rule; may be repeated. Default: one for every option."),
+    ] = [],  # noqa: B006
     backend: Annotated[
         list[str],
         typer.Option(help="auto, cpu, chunked or triton, beside eager; may be repeated."),
@@ -31,11 +36,14 @@ def attention(
     """Time attention under RULE against F.scaled_dot_product_attention and against eager PyTorch.
 
     Contenders run in turn and medians are compared; the control row is SDPA against itself. Memory is the
-    peak of forward + backward beyond the inputs.
+    peak of forward + backward beyond the inputs. In the shapes of a prompt a decoder attends to itself, under a
+    causal mask, and the first 2048 keys are the source.
     """
     names = shape or list(room.SHAPES)
     sizes = {name: room.shape(name) for name in names}
-    results = {name: room.bench(sizes[name], rule, backend, seconds, memory) for name in names}
+    rules = rule or list(room.RULES)
+    documents = {name: room.DOCUMENT if name in _PROMPTS else None for name in names}
+    results = {name: room.bench(sizes[name], rules, backend, seconds, memory, documents[name]) for name in names}
     if as_json:
         found = {name: {"sizes": sizes[name], "rows": room.as_dicts(rows)} for name, rows in results.items()}
         typer.echo(json.dumps({"machine": machine.hardware() | machine.versions(), "shapes": found}, indent=2))

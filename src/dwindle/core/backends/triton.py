@@ -3,23 +3,31 @@
 A GPU wants more parallelism than batch x heads, so each program takes a block of *source* positions and walks
 all target rows, carrying its coverage; sums over a row (context, gradient of q) meet by atomic additions, and
 the norms of the rows come from a pass before. Triton is imported at the first call only.
+
+The first call on a device compares them with the eager twin on a small case: kernels that do not compile there, or
+give other numbers, step aside with one line on stderr.
 """
 
 import os
-from functools import cache
+import sys
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from dwindle.core.backends import eager
 from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
 from dwindle.core.backends.once import once
+from dwindle.core.concave import Log, Power
 from dwindle.core.coverage import Coverage
+from dwindle.core.rules import DyDim
 from dwindle.core.transforms import transformed
 
 _BLOCK = 32  # target rows, and source positions, of a tile
 _LARGEST = 256  # head size
+_TOLERANCE = 1e-3
 
 
 def objection(call: Call) -> str | None:
@@ -36,7 +44,10 @@ def objection(call: Call) -> str | None:
         return "it has no code for a source inside a prompt"
     if max(call.query.shape[3], call.value.shape[3]) > _LARGEST:
         return f"it has no code for heads of more than {_LARGEST}"
-    return UNTRANSFORMED if transformed(*call.tensors()) else None
+    if transformed(*call.tensors()):
+        return UNTRANSFORMED
+    fault: str | None = _fault(call.query.device)
+    return fault
 
 
 def pays(call: Call) -> bool:
@@ -48,6 +59,38 @@ def pays(call: Call) -> bool:
 def _interpreted() -> bool:
     """As Triton of any version reads it."""
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@cache
+def _fault(device: torch.device) -> str | None:
+    """Why the kernels cannot be trusted on this device, said once; None if they can."""
+    try:
+        difference = _difference(device)
+        fault = None if difference < _TOLERANCE else f"they are off by {difference:.1e} in a small case"
+    except Exception as error:  # compilers and drivers raise anything
+        fault = f"they fail in a small case: {(str(error).splitlines() or [type(error).__name__])[0]}"
+    if fault:
+        print(f"dwindle: the Triton kernels step aside on {device}: {fault}", file=sys.stderr)
+    return fault
+
+
+def _difference(device: torch.device) -> float:
+    """Of context, coverage and gradients from those of the eager twin, relative to the largest number of each."""
+    generator = torch.Generator().manual_seed(0)
+    make = partial(torch.randn, generator=generator)
+    query, key, value = (make(1, 2, n, 16).to(device).requires_grad_() for n in (_BLOCK + 5, 40, 40))
+    mask = torch.arange(40, device=device).view(1, 1, 1, 40) < 37
+    call = Call(query, key, value, DyDim(Log(), Power(0.5)), mask, None, None, None, None, None, 0.5, 0.0, 0.0)
+    results = []
+    for run in (attention, eager.attention):
+        with torch.enable_grad():
+            context, after = run(call)
+            loss = context.square().sum() + after.total.square().sum()
+        gradients = torch.autograd.grad(loss, (query, key, value))
+        results.append([x.detach() for x in (context, *after, *gradients)])
+    pairs = zip(*results, strict=True)
+    return max(float((found - exact).abs().max() / exact.abs().max()) for found, exact in pairs)
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:

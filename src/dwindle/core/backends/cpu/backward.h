@@ -122,6 +122,7 @@ template <class IO, class C> class Backward {
   }
 
   void block(Index b, Index first, Index g, Index t0, Index n, Part part, Sums sums, Worker& w, Team team) {
+    part.to = visible(p, b, first, heads, t0, n, part.from, part.to, width);
     for (Index k = 0; k < heads; ++k) {
       const Index h = first + k;
       const IO* q = (const IO*)p.q + b * p.q_stride[0] + h * p.q_stride[1] + t0 * p.q_stride[2];

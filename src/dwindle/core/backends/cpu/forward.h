@@ -92,6 +92,7 @@ template <class IO, class C> class Forward {
   }
 
   void block(Index b, Index first, Index t0, Index n, Part part, Worker& w, Team team) {
+    part.to = visible(p, b, first, heads, t0, n, part.from, part.to, width);
     for (Index k = 0; k < heads; ++k) attention(b, first, k, t0, n, part, w);
     team.wait();
     for (Index k = 0; k < heads; ++k) normalise(b, first + k, k, t0, n, part, w, team);

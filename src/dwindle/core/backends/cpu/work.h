@@ -211,6 +211,24 @@ inline const std::uint8_t* felt_rows(const Problem& p, Index b, Index t0, Index 
   return felt && std::find(felt, felt + rows, 0) == felt + rows ? nullptr : felt;
 }
 
+// Where the strips from..to end that a block of rows of some heads sees at all: a causal mask, or padding, hides the rest.
+inline Index visible(const Problem& p, Index b, Index first, Index heads, Index t0, Index rows, Index from, Index to,
+                     Index width) {
+  if (!p.mask || p.mask_stride[3] != 1) return to;
+  const Index different = p.mask_stride[1] ? heads : 1, lines = p.mask_stride[2] ? rows : 1;
+  for (; to > from; --to) {
+    const Index s0 = (to - 1) * width, columns = std::min(width, p.S - s0);
+    for (Index k = 0; k < different; ++k) {
+      const std::uint8_t* mask = p.mask + b * p.mask_stride[0] + (first + k) * p.mask_stride[1] + t0 * p.mask_stride[2] + s0;
+      for (Index t = lines - 1; t >= 0; --t) {  // the last row of a causal mask sees most
+        const std::uint8_t* row = mask + t * p.mask_stride[2];
+        if (std::any_of(row, row + columns, [](std::uint8_t x) { return x != 0; })) return to;
+      }
+    }
+  }
+  return from;
+}
+
 // Whether the rule must look at the flags of places at all.
 inline Scope scope_of(const Problem& p) {
   if (p.share_heads) return Scope::shared;
