@@ -69,45 +69,26 @@ def like_for_like(measured: Measured) -> Made:
         return "One system alone has nothing to be compared with."
     if not all(arm.recipe for arm in measured.test.arms):
         return "Only run folders with a recipe.yaml tell their settings: these cannot be compared setting by setting."
+    from dwindle.runs.recipe import changes  # with the settings of every room, and so with torch: only here
+
     metrics = measured.main[:3]
     rows = [(base.name, (Cell("base"), *_cells(measured, base.name, metrics)))]
     for arm in others:
-        changed = changes(base.recipe, arm.recipe)
-        alike = all(name in _RULE for name, _, _ in changed)
-        cell = Cell("only the rule" if alike else f"{len(changed)} settings", "; ".join(_change(*c) for c in changed))
-        rows.append((arm.name, (cell, *_cells(measured, arm.name, metrics))))
-    notes = ("Where more than the rule changes, a difference is not the rule's alone. Seeds and metrics are left out.",)
+        changed = [change for change in changes(base.recipe, arm.recipe) if change.purpose != "asked"]
+        what = _SCOPES.get(frozenset(change.purpose for change in changed), f"{len(changed)} settings")
+        rows.append((arm.name, (Cell(what, "; ".join(map(str, changed))), *_cells(measured, arm.name, metrics))))
+    notes = (
+        "Where more than the method changes, a difference is not the method's alone. Seeds and metrics are left out.",
+    )
     return Table("Like for like", ("system", "changed", *map(title, metrics)), tuple(rows), notes)
 
 
-_RULE = {"model.rule", "model.layers"}
-_NO_SETTING = {"seed", "metrics", "name", "about", "row", "scale", "published"}
-"""Labels and what is asked of a run, not what it does."""
-
-
-def changes(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Settings (dotted name, value in one, value in two) in which two recipes differ."""
-    a, b = flat(one), flat(two)
-    return [
-        (name, a.get(name), b.get(name))
-        for name in dict.fromkeys([*a, *b])
-        if not set(name.split(".")) & _NO_SETTING and a.get(name) != b.get(name)
-    ]
-
-
-def flat(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in recipe.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
-
-
-def _change(name: str, one: Any, two: Any) -> str:
-    return f"{name}: {'none' if one is None else one} → {'none' if two is None else two}"
+_SCOPES: dict[frozenset[str], str] = {
+    frozenset(): "nothing",
+    frozenset({"attention"}): "only the rule",
+    frozenset({"search"}): "only the search",
+    frozenset({"attention", "search"}): "only the method",
+}
 
 
 def repetitions(measured: Measured) -> Table:
@@ -211,7 +192,9 @@ def settings(arms: Sequence[Arm]) -> list[Table] | str:
     """Every setting of every recipe: those in which they differ, a column a system, and those that all share."""
     if not any(arm.recipe for arm in arms):
         return "These outputs come without a recipe.yaml: their settings are not known here."
-    recipes = [flat(arm.recipe) for arm in arms]
+    from dwindle.runs.recipe import flat
+
+    recipes = [dict(flat(arm.recipe)) for arm in arms]
     differing, shared = [], []
     for name in dict.fromkeys(name for recipe in recipes for name in recipe):
         cells = [NOTHING if recipe.get(name) is None else Cell(_written(recipe[name])) for recipe in recipes]
