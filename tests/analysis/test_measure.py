@@ -131,10 +131,28 @@ def test_the_summary_says_what_is_clear(tmp_path):
         ("b", "rouge2"): Delta(-1, -2, -0.5, 0.01),
         ("b", "rougeL"): Delta(1, -1, 3, 0.3),
     }
-    assert tables.summary(m) == [
+    repeated, *said = tables.summary(m)
+    assert repeated == "Repeated 3-grams: a 0.00 %, b 0.00 %, reference 0.00 %."
+    assert said == [
         "b against a: better in ROUGE-1; worse in ROUGE-2; no clear difference in the other 1 of 3 metrics."
     ]
     m.main = ["rougeL"]
-    assert tables.summary(m) == ["b against a: no clear difference in 1 of 1 metrics."]
+    assert tables.summary(m)[1:] == ["b against a: no clear difference in 1 of 1 metrics."]
     m.main = ["novelty1"]
-    assert tables.summary(m) == []
+    assert tables.summary(m) == [repeated]
+
+
+def test_a_system_that_repeats_is_told_so_in_the_headline(tmp_path):
+    plain, loops = tmp_path / "plain.jsonl", tmp_path / "loops.jsonl"
+    for path, times in ((plain, 1), (loops, 5)):
+        items = [
+            {"id": i, "reference": f"a b c d{i}", "hypothesis": " ".join([f"a b c d{i}"] * times)} for i in range(30)
+        ]
+        path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    m = measured(plain, loops)
+    repeated, said = tables.summary(m)
+    assert repeated == "Repeated 3-grams: plain 0.00 %, loops 77.78 %, reference 0.00 %."
+    assert "worse in" in said
+    assert "repeated 3-grams" in said
+    cell = dict(tables.differences(m).rows)["loops"][-1]
+    assert (cell.text, cell.tone) == ("+77.78", "worse")

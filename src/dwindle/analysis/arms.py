@@ -42,6 +42,11 @@ class TestSet:
         return self.arms[0].runs[0].outputs.items
 
     @property
+    def synthetic(self) -> bool:
+        """Whether the items are of a synthetic world."""
+        return all(isinstance(item.extra.get("gold"), dict) for item in self.items)
+
+    @property
     def name(self) -> str:
         data = self.arms[0].recipe.get("data", {})
         return str(data.get("corpus", "")) or self.arms[0].name

@@ -8,7 +8,7 @@ from typing import Any
 
 from dwindle.analysis.arms import Arm
 from dwindle.analysis.left_out import Part, Verdict, verdicts
-from dwindle.analysis.measure import LEAD, REFERENCE, Delta, Measured, Value
+from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Delta, Measured, Value
 from dwindle.analysis.table import NOTHING, Cell, Table, Tone
 from dwindle.metrics import copied, repetition
 from dwindle.metrics.catalogue import kind, title
@@ -21,9 +21,12 @@ def results(measured: Measured) -> Table:
     """Every arm with the metrics of the results, and their bounds."""
     names = [*([LEAD] if LEAD in measured.statistics else []), *measured.arms]
     seeds = max(len(arm.runs) for arm in measured.test.arms)
-    how = "below it the smallest and the largest run" if seeds > 1 else "below it its 95 % interval (bootstrap)"
-    what = f"Mean of {seeds} seeds" if seeds > 1 else "Value"
-    return _table("Results", measured, names, measured.main, [f"{what}, {how}."], bounds=True)
+    how = (
+        f"Mean of {seeds} seeds, with the smallest and the largest run."
+        if seeds > 1
+        else "Value, with its 95 % interval (bootstrap)."
+    )
+    return _table("Results", measured, names, measured.main, [how], bounds=True)
 
 
 def differences(measured: Measured) -> Made:
@@ -38,14 +41,14 @@ def differences(measured: Measured) -> Made:
         if len(measured.statistics[base]) > 1
         else "with 95 % intervals (paired bootstrap) and two-sided p-values (approximate randomisation)"
     )
-    notes = (f"Minus {base}, {how}; p after Holm. Coloured where the interval leaves zero out.",)
+    notes = (f"Minus {base}, {how}; p after Holm.",)
     return Table(f"Differences to {base}", ("system", *map(title, metrics)), tuple(rows), notes)
 
 
 def summary(measured: Measured) -> list[str]:
-    """One sentence a system: in what it is clearly better and worse than the base."""
+    """How much is repeated, and one sentence a system: in what it is clearly better and worse than the base."""
     base, *others = measured.arms
-    said = []
+    said = [_repeated(measured)]
     for arm in others:
         found = {m: measured.difference(arm, m) for m in measured.main if kind(m).better}
         known = {m: d for m, d in found.items() if d and d.low is not None}
@@ -60,6 +63,13 @@ def summary(measured: Measured) -> list[str]:
         if parts:
             said.append(f"{arm} against {base}: {'; '.join(parts)}.")
     return said
+
+
+def _repeated(measured: Measured) -> str:
+    """What share of its 3-grams each system repeats, beside the references."""
+    shares = {name: measured.value(name, REPEATED) for name in [*measured.arms, REFERENCE]}
+    shown = [f"{name} {kind(REPEATED).text(value.value)} %" for name, value in shares.items() if value]
+    return f"Repeated 3-grams: {', '.join(shown)}."
 
 
 def like_for_like(measured: Measured) -> Made:
