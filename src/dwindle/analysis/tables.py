@@ -52,8 +52,8 @@ def summary(measured: Measured) -> list[str]:
     for arm in others:
         found = {m: measured.difference(arm, m) for m in measured.main if kind(m).better}
         known = {m: d for m, d in found.items() if d and d.low is not None}
-        better = [title(m) for m, d in known.items() if d.clear and d.value * kind(m).better > 0]
-        worse = [title(m) for m, d in known.items() if d.clear and d.value * kind(m).better < 0]
+        better = [title(m, unit=False) for m, d in known.items() if d.clear and d.value * kind(m).better > 0]
+        worse = [title(m, unit=False) for m, d in known.items() if d.clear and d.value * kind(m).better < 0]
         rest = len(known) - len(better) - len(worse)
         parts = [f"better in {', '.join(better)}"] if better else []
         parts += [f"worse in {', '.join(worse)}"] if worse else []

@@ -6,7 +6,7 @@ vector is the minimum, mean and maximum of the encoder's last five layers, each 
 n-gram is the idf-weighted mean of its words; cost is the squared Euclidean distance of n-grams scaled to
 length 1; mass is idf, counted in all outputs and in all references, a repeated text as often as it is there.
 Stop words, which the authors leave out of summaries but not of translations, can be named in a file. Times
-100, as the paper prints. The best of several references counts. Encoder: any name or path that `transformers`
+100, as the paper prints. The best of several references counts. MoverEncoder: any name or path that `transformers`
 loads. Heavy libraries are imported when the first score is asked for.
 """
 
@@ -39,7 +39,7 @@ class Mover:
     needs: frozenset[str] = frozenset({"references"})
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
-        encoder = Encoder(self.encoder, self.stop)
+        encoder = MoverEncoder(self.encoder, self.stop)
         pairs = [
             (i, item.hypothesis, reference)
             for i, item in enumerate(system.items)
@@ -63,7 +63,7 @@ class Pieces:
     kept: list[int]
 
 
-class Encoder:
+class MoverEncoder:
     """A `transformers` encoder with its tokenizer."""
 
     def __init__(self, name: str, stop: frozenset[str] = frozenset()) -> None:

@@ -30,7 +30,7 @@ KINDS = (Kind("rouge1", "ROUGE-1", 1), Kind("rouge2", "ROUGE-2", 1), Kind("rouge
 _ASCII_WORDS = re.compile("[a-z0-9]+")
 
 
-class Vocabulary(dict[bytes, int]):
+class StemNumbers(dict[bytes, int]):
     """Token -> number of its stem. Each spelling is stemmed once."""
 
     def __init__(self, style: Style) -> None:
@@ -261,8 +261,8 @@ def metrics(option: str = "") -> list[Metric]:
 
 
 @cache
-def _vocabulary(style: Style) -> Vocabulary:
-    return Vocabulary(style)
+def _vocabulary(style: Style) -> StemNumbers:
+    return StemNumbers(style)
 
 
 def _nltk_stemmer() -> Callable[[str], str]:

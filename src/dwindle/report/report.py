@@ -28,10 +28,11 @@ def make(
     metrics: Sequence[str] | None = None,
     lead3: bool = False,
     workers: int = 1,
+    called: Sequence[str] | None = None,
     progress: Callable[[str, int], None] = lambda name, done: None,
 ) -> Report:
-    """Read and measure everything that ``paths`` name."""
-    shown = arms.read(paths)
+    """Read and measure everything that ``paths`` name; ``called`` has a name for each system."""
+    shown = arms.read(paths, called)
     return Report([measure(test, metrics, lead3, workers, progress) for test in shown.tests], shown.missing)
 
 
