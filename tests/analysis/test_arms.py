@@ -82,3 +82,13 @@ def test_nothing_named_not_there_or_named_twice(tmp_path):
         arms.read([tmp_path / "none"])
     with pytest.raises(ValueError, match="named 2 times"):
         arms.read([file, file])
+
+
+def test_systems_can_be_given_names(tmp_path):
+    paths = [folders.plain(tmp_path / f"{name}.jsonl", name) for name in "ab"]
+    [test] = arms.read(paths, ["plain", "dim"]).tests
+    assert [arm.name for arm in test.arms] == ["plain", "dim"]
+    with pytest.raises(ValueError, match="1 names for 2 systems"):
+        arms.read(paths, ["plain"])
+    with pytest.raises(ValueError, match="x was named 2 times"):
+        arms.read(paths, ["x", "x"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dwindle.analysis import arms, examples
-from dwindle.analysis.highlight import Source
+from dwindle.analysis.highlight import SourceText
 from dwindle.analysis.measure import measure
 from tests import folders
 
@@ -16,23 +16,23 @@ TEXT = st.text(st.sampled_from("ab .\n<"), max_size=40)
 
 @given(TEXT, TEXT, TEXT)
 def test_parts_joined_are_the_text(text, source, base):
-    found = examples.parts(text, Source(source), base)
+    found = examples.stretches(text, SourceText(source), base)
     assert "".join(part.text for part in found) == text
-    assert all((a.copied, a.other) != (b.copied, b.other) for a, b in pairwise(found))
+    assert all((a.copied, a.other, a.repeated) != (b.copied, b.other, b.repeated) for a, b in pairwise(found))
 
 
 @given(TEXT, TEXT)
 def test_nothing_differs_from_itself_and_every_foreign_word_does(text, base):
-    assert not any(part.other for part in examples.parts(text, Source(""), text))
+    assert not any(part.other for part in examples.stretches(text, SourceText(""), text))
     known = set(base.split())
-    for part in examples.parts(text, Source(""), base.replace("<", " ").replace(".", " ")):
+    for part in examples.stretches(text, SourceText(""), base.replace("<", " ").replace(".", " ")):
         if not part.other:
             words = part.text.replace("<", " ").replace(".", " ").split()
             assert all(word in known or any(word in k for k in known) for word in words)
 
 
 def test_an_example():
-    parts = examples.parts("A red fox jumped high.", Source("a red fox jumped over"), "a red cat jumped low.")
+    parts = examples.stretches("A red fox jumped high.", SourceText("a red fox jumped over"), "a red cat jumped low.")
     assert [(p.text, p.copied, p.other) for p in parts] == [
         ("A red ", 0, False),
         ("fox", 0, True),
@@ -41,6 +41,20 @@ def test_an_example():
         ("high", None, True),
         (".", None, False),
     ]
+
+
+def test_what_is_said_again_is_marked_where_it_is_said_again():
+    text = "The red fox ran. A dog. The red fox, ran far."
+    found = examples.stretches(text, SourceText(""), text)
+    assert [s.text for s in found if s.repeated] == ["The red fox, ran"]
+    assert not any(s.repeated for s in examples.stretches("a b a b", SourceText(""), ""))
+
+
+def test_a_translation_is_sorted_by_its_own_metric(tmp_path):
+    [test] = arms.read([folders.plain(tmp_path / f"{name}.jsonl", name) for name in "ab"]).tests
+    found = examples.examples(measure(test, ["bleu", "length"]))
+    assert found.metrics[0] == ("bleu", "BLEU", 1)
+    assert found.metrics[1][0] == "rouge1"
 
 
 def test_the_extremes_are_kept_when_not_all_can_be(tmp_path, monkeypatch):

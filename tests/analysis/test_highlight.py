@@ -13,9 +13,9 @@ TEXT = st.text(st.sampled_from("ab .\n!<"), max_size=60)
 
 @given(TEXT, TEXT)
 def test_pieces_joined_are_the_text_and_each_stands_in_its_sentence(summary, source):
-    parts = highlight.Source(source).sentences
+    parts = highlight.SourceText(source).sentences
     assert "".join(parts) == source
-    pieces = highlight.Source(source).pieces(summary)
+    pieces = highlight.SourceText(source).pieces(summary)
     assert "".join(piece.text for piece in pieces) == summary
     words = highlight._WORD.findall
     for piece in pieces:
@@ -31,7 +31,7 @@ def test_every_copied_trigram_is_marked(summary, source):
     words = highlight._WORD.findall
     theirs = words(source)
     grams = {tuple(theirs[i : i + 3]) for i in range(len(theirs) - 2)}
-    for piece in highlight.Source(source).pieces(summary):
+    for piece in highlight.SourceText(source).pieces(summary):
         if piece.sentence is None:
             mine = words(piece.text)
             assert not any(tuple(mine[i : i + 3]) in grams for i in range(len(mine) - 2))
@@ -39,12 +39,12 @@ def test_every_copied_trigram_is_marked(summary, source):
 
 def test_an_example():
     source = "The dog ran. A red fox jumped over the fence.\nNothing else."
-    pieces = highlight.Source(source).pieces("Today, a RED fox jumped high.")
+    pieces = highlight.SourceText(source).pieces("Today, a RED fox jumped high.")
     assert pieces == [Piece("Today, "), Piece("a RED fox jumped", 1), Piece(" high.")]
 
 
 def test_a_text_of_one_word_takes_no_quadratic_time():
     start = time.process_time()
-    highlight.Source("a " * 50_000).pieces("a " * 50_000)
-    highlight.Source("a b c " * 17_000).pieces("a b " * 25_000)
+    highlight.SourceText("a " * 50_000).pieces("a " * 50_000)
+    highlight.SourceText("a b c " * 17_000).pieces("a b " * 25_000)
     assert time.process_time() - start < 10

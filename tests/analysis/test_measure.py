@@ -41,7 +41,7 @@ def test_over_seeds_a_value_is_a_mean_and_a_difference_is_that_of_an_arena(tmp_p
     metrics = list(m.metrics.values())
     [row] = seeds.differences(m.statistics["plain"], [m.statistics["dim"]], metrics)
     for metric, d in zip(metrics, row, strict=True):
-        assert m.difference("dim", metric.name) == Delta(d.difference, d.low, d.high, d.p_holm)
+        assert m.difference("dim", metric.name) == Delta(d.difference, d.low, d.high, d.p_holm, d.wins)
 
 
 def test_an_arm_that_lacks_a_seed_is_shown_untested(tmp_path):
@@ -99,10 +99,19 @@ def test_clear_is_an_interval_without_zero_and_a_small_p():
 def test_like_for_like_lists_every_changed_setting(tmp_path):
     base = folders.run(tmp_path / "base", 1)
     rule = folders.run(tmp_path / "rule", 2, folders.recipe("dim:log"))
-    more = folders.run(tmp_path / "more", 3, folders.recipe("dim:log", decoding__block_ngrams=3))
-    table = tables.like_for_like(measured(base, rule, more))
-    assert [cells[0].text for _, cells in table.rows] == ["base", "only the rule", "2 settings"]
-    assert table.rows[2][1][0].note == "model.rule: plain → dim:log; decoding.block_ngrams: 0 → 3"
+    both = folders.run(tmp_path / "both", 3, folders.recipe("dim:log", decoding__block_ngrams=3))
+    more = folders.run(tmp_path / "more", 4, folders.recipe("dim:log", decoding__beams=6))
+    table = tables.like_for_like(measured(base, rule, both, more))
+    assert [cells[0].text for _, cells in table.rows] == ["base", "only the rule", "only the method", "2 settings"]
+    assert table.rows[3][1][0].note == "model.rule: plain → dim:log; decoding.beams: 4 → 6"
+
+
+def test_a_start_with_another_seed_is_not_only_the_rule(tmp_path):
+    """As the arena has it, which refuses such arms."""
+    starts = [folders.recipe() | {"start": folders.recipe() | {"seed": seed}} for seed in (1, 2)]
+    starts[1]["model"]["rule"] = "dim:log"
+    one, two = (folders.run(tmp_path / f"run-{k}", k, given) for k, given in enumerate(starts))
+    assert tables.like_for_like(measured(one, two)).rows[1][1][0].text == "2 settings"
 
 
 def test_settings_are_parted_into_those_that_differ_and_those_that_do_not(tmp_path):
@@ -122,10 +131,28 @@ def test_the_summary_says_what_is_clear(tmp_path):
         ("b", "rouge2"): Delta(-1, -2, -0.5, 0.01),
         ("b", "rougeL"): Delta(1, -1, 3, 0.3),
     }
-    assert tables.summary(m) == [
+    repeated, *said = tables.summary(m)
+    assert repeated == "Repeated 3-grams: a 0.00 %, b 0.00 %, reference 0.00 %."
+    assert said == [
         "b against a: better in ROUGE-1; worse in ROUGE-2; no clear difference in the other 1 of 3 metrics."
     ]
     m.main = ["rougeL"]
-    assert tables.summary(m) == ["b against a: no clear difference in 1 of 1 metrics."]
+    assert tables.summary(m)[1:] == ["b against a: no clear difference in 1 of 1 metrics."]
     m.main = ["novelty1"]
-    assert tables.summary(m) == []
+    assert tables.summary(m) == [repeated]
+
+
+def test_a_system_that_repeats_is_told_so_in_the_headline(tmp_path):
+    plain, loops = tmp_path / "plain.jsonl", tmp_path / "loops.jsonl"
+    for path, times in ((plain, 1), (loops, 5)):
+        items = [
+            {"id": i, "reference": f"a b c d{i}", "hypothesis": " ".join([f"a b c d{i}"] * times)} for i in range(30)
+        ]
+        path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    m = measured(plain, loops)
+    repeated, said = tables.summary(m)
+    assert repeated == "Repeated 3-grams: plain 0.00 %, loops 77.78 %, reference 0.00 %."
+    assert "worse in" in said
+    assert "repeated 3-grams" in said
+    cell = dict(tables.differences(m).rows)["loops"][-1]
+    assert (cell.text, cell.tone) == ("+77.78", "worse")

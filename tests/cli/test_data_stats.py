@@ -15,8 +15,9 @@ def test_a_made_world(run):
     assert (code, err) == (0, "")
     rows = [line.rsplit(maxsplit=3) for line in out.splitlines()]
     assert rows[0] == ["newsroom", "train", "dev", "test"]
-    assert rows[1] == ["pairs", "30", "10", "20"]
-    assert len(rows) == 13
+    assert out.splitlines()[1].split() == ["size", "60"]  # the paper's Table 8 has this row
+    assert rows[2] == ["pairs", "30", "10", "20"]
+    assert len(rows) == 14
     assert "novel 5-grams, %" in out
 
 
@@ -28,7 +29,7 @@ def test_json_is_the_counts(run):
     record = json.loads(out)
     knobs = DataSettings("phrasebook").phrasebook.__class__(row=2)
     expected = statistics(load(DataSettings("phrasebook", size=Size(test=25), phrasebook=knobs), "test"))
-    assert record["corpus"] == "phrasebook"
+    assert (record["corpus"], record["size"]) == ("phrasebook", 25)
     assert record["splits"]["test"]["source_words"] == expected.source_words
     assert record["splits"]["test"]["novelty"] == list(expected.novelty)
 

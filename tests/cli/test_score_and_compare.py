@@ -166,7 +166,10 @@ def test_a_source_without_sentences_is_reported(capsys, tmp_path):
     ("arguments", "sentence"),
     [
         (["score"], "name outputs.jsonl files, or line-aligned files"),
-        (["score", "nowhere.jsonl"], "No such file"),
+        (["score", "nowhere.jsonl"], "nowhere.jsonl is not there: name a file of outputs, or the folder of a run"),
+        (["score", "{folder}"], "is a folder without outputs.jsonl"),
+        (["compare", "--hyp", "{one}", "--ref", "nowhere"], "nowhere is not there"),
+        (["score", "{latin}"], "latin, line 2 is not UTF-8"),
         (["score", "{one}", "--ref", "{two}"], "--ref and --src go with --hyp"),
         (["score", "{one}", "-m", "rogue"], "no metric is called 'rogue'"),
         (["score", "{one}", "-m", "mover"], "needs an encoder"),
@@ -187,7 +190,8 @@ def test_bad_input_is_one_sentence_and_code_2(capsys, files, tmp_path, arguments
         "few": json.dumps(record(0, "one")),
         "bare": '{"id": 1, "hypothesis": "a"}\n{"id": 2, "hypothesis": "b"}',
     }
-    names = {"one": files[0], "two": files[1]}
+    names = {"one": files[0], "two": files[1], "folder": str(tmp_path), "latin": str(tmp_path / "latin")}
+    (tmp_path / "latin").write_bytes(json.dumps(record(0, "one")).encode() + b'\n{"id": 1, "hypothesis": "caf\xe9"}')
     for name, text in more.items():
         (tmp_path / name).write_text(text)
         names[name] = str(tmp_path / name)
@@ -224,3 +228,9 @@ def test_cider_is_of_words_and_a_text_that_is_not_tokenised_is_said(capsys, tmp_
         values[name] = json.loads(out)["scores"][0]["value"]
         assert ("3 of 6 texts" in err and "take cider, which counts words" in err) == (name == "cider:spaces")
     assert values["cider"] > 3 * values["cider:spaces"]
+
+
+def test_synthetic_data_is_called_so(capsys, tmp_path):
+    path = tmp_path / "o.jsonl"
+    path.write_text('{"id": 1, "hypothesis": "a", "gold": {"world": "newsroom"}}')
+    assert "(1 items, synthetic data, " in run(capsys, "score", str(path), "-m", "length")[1]

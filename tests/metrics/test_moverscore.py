@@ -54,14 +54,14 @@ TEXTS = [
 ]
 
 
-def statistics(encoder, texts=TEXTS):
+def statistics(encoder, texts=TEXTS, option=""):
     items = [Item(str(i), h, r) for i, (h, r) in enumerate(texts)]
-    metrics = moverscore.metrics(encoder)
+    metrics = moverscore.metrics(encoder + option)
     return metrics, reduce(outputs("o", items), metrics)
 
 
-def twin(encoder, texts, n):
-    """One pair at a time, nothing shared, no batch."""
+def twin(encoder, texts, n, stop=()):
+    """One pair at a time, nothing shared, no batch. idf as the authors' get_idf_dict: every text counts."""
     tokenizer, model = (
         PreTrainedTokenizerFast.from_pretrained(encoder),
         AutoModel.from_pretrained(encoder).eval(),
@@ -69,7 +69,7 @@ def twin(encoder, texts, n):
     pairs = [(i, h, r) for i, (h, rs) in enumerate(texts) if h for r in rs]
 
     def idf(side):
-        documents = {tuple(tokenizer(t)["input_ids"]) for t in side}
+        documents = [tokenizer(t)["input_ids"] for t in side]
         return lambda piece: np.log((len(documents) + 1) / (sum(piece in d for d in documents) + 1))
 
     def grams(text, weight):
@@ -80,7 +80,7 @@ def twin(encoder, texts, n):
         layers = np.stack([h[0].double().numpy() for h in hidden])
         layers /= np.linalg.norm(layers, axis=-1, keepdims=True)
         vectors = np.concatenate([layers.min(0), layers.mean(0), layers.max(0)], -1)
-        kept = [k for k, p in enumerate(pieces) if "##" not in p and p not in ".,"]
+        kept = [k for k, p in enumerate(pieces) if "##" not in p and p not in ".," and p not in stop]
         windows = [kept[k : k + n] for k in range(len(kept) - n + 1)]
         mass, points = [], []
         for window in windows:
@@ -91,7 +91,7 @@ def twin(encoder, texts, n):
             points.append(point / np.linalg.norm(point))
         return np.array(points), np.array(mass) / sum(mass)
 
-    sides = idf([h for _, h, _ in pairs]), idf([r for _, _, r in pairs])
+    sides = idf([h for h, _ in texts]), idf([r for _, rs in texts for r in rs])
     best = {}
     for i, h, r in pairs:
         (x, a), (y, b) = grams(h, sides[0]), grams(r, sides[1])
@@ -104,6 +104,26 @@ def test_equals_its_slow_twin(encoder):
     metrics, found = statistics(encoder)
     for n, metric in enumerate(metrics, 1):
         np.testing.assert_allclose(found.values(metric), twin(encoder, TEXTS, n), atol=1e-3)
+
+
+def test_repeated_texts_count_as_often_as_they_are_there(encoder):
+    repeated = [*TEXTS, TEXTS[0], TEXTS[0]]
+    metrics, found = statistics(encoder, repeated)
+    for n, metric in enumerate(metrics, 1):
+        np.testing.assert_allclose(found.values(metric), twin(encoder, repeated, n), atol=1e-3)
+        assert abs(found.values(metric)[0] - statistics(encoder)[1].values(metric)[0]) > 1e-3
+
+
+def test_stop_words_are_left_out(encoder, tmp_path):
+    file = tmp_path / "stop.txt"
+    file.write_text("the a")
+    metrics, found = statistics(encoder, TEXTS[:2], f"+stop={file}")
+    for n, metric in enumerate(metrics, 1):
+        np.testing.assert_allclose(found.values(metric), twin(encoder, TEXTS[:2], n, ("the", "a")), atol=1e-3)
+    assert "|stop:2-words|" in str(metrics[0].signature)
+    assert metrics[0].name.endswith("+stop=stop.txt")
+    with pytest.raises(ValueError, match="stop words cannot be read"):
+        moverscore.metrics(f"{encoder}+stop={tmp_path / 'none'}")
 
 
 def test_the_same_text_scores_100_and_nothing_more(encoder):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import lcs, rouge
 from dwindle.metrics.score import reduce, score
 from dwindle.metrics.stem import irregular, porter
-from dwindle.metrics.words import rouge_tokens, words
+from dwindle.metrics.words import rouge_tokens, with_sentences, words
 from tests.metrics.texts import system
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "rouge.json").read_text(encoding="utf-8"))
@@ -135,10 +135,9 @@ def test_a_stem_is_never_longer_than_its_word_and_never_empty(word):
 
 
 def test_the_cut_keeps_lines_and_words():
-    limited = rouge.Rouge(limited=True)
-    assert limited._cut("a b\nc d\ne", "x y z") == "a b\nc"
-    assert limited._cut("a b", "x y z") == "a b"
-    assert limited._cut("a b\nc", "x y") == "a b"
+    assert rouge._first_words("a b\nc d\ne", "x y z") == "a b\nc"
+    assert rouge._first_words("a b", "x y z") == "a b"
+    assert rouge._first_words("a b\nc", "x y") == "a b"
 
 
 def test_values_are_means_of_items_and_signatures_tell_the_variants_apart():
@@ -153,3 +152,44 @@ def test_values_are_means_of_items_and_signatures_tell_the_variants_apart():
     assert len(signatures) == 15
     with pytest.raises(ValueError, match="no option 'f2'"):
         rouge.metrics("f2")
+
+
+def presumm_twin(hypothesis, reference):
+    """PreSumm's predictor with recall_eval, on its own <q> strings: a candidate that reaches ten words over the gold
+    ends the loop, and the one before it stands."""
+    whole, gold, kept = hypothesis.replace("\n", "<q>"), reference.replace("\n", "<q>"), ""
+    for sentence in whole.split("<q>"):
+        candidate = kept + "<q>" + sentence.strip()
+        if len(candidate.split()) >= len(gold.split()) + 10:
+            return kept.replace("<q>", "\n").strip()
+        kept = candidate
+    return whole.replace("<q>", "\n")
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(1, 14), min_size=1, max_size=6), st.lists(st.integers(1, 9), min_size=1, max_size=4))
+def test_presumm_cuts_at_sentences(ours, theirs):
+    hypothesis, reference = ("\n".join(" ".join(f"w{k}" for k in range(n)) for n in lines) for lines in (ours, theirs))
+    assert rouge._first_sentences(hypothesis, reference) == presumm_twin(hypothesis, reference)
+
+
+def test_limited_recall_by_sentences():
+    hypothesis = "a b c d\ne f g h i j k l m n o p q r s t\nu v"
+    item = Item("1", hypothesis, ("a b c x",))
+    values = {
+        option: score(outputs("o", [item]), rouge.metrics(option))[0].value for option in ("presumm", "recall", "")
+    }
+    assert values["presumm"] == values["recall"] == 75
+    assert "cut:reference-sentences" in str(rouge.metrics("presumm")[0].signature)
+
+
+def test_a_text_of_one_line_is_parted_into_sentences_if_asked():
+    lines = 'Mr. Smith of the U.S. went to St. Paul.\n"Is it far?"\nNo. 5 is near!\n3 others left.'
+    assert with_sentences(lines.replace("\n", " ")) == lines
+    assert with_sentences("one. Two.\nThree. Four.") == "one. Two.\nThree. Four."
+    item = Item("1", "By ferry. Children went.", ("Children went by ferry.",))
+    whole, parted = (score(outputs("o", [item]), rouge.metrics(option))[2].value for option in ("", "split"))
+    assert whole < parted == 100
+    assert "|sentences:split|" in str(rouge.metrics("script+split")[0].signature)
+    with pytest.raises(ValueError, match="no option 'split"):
+        rouge.metrics("split+recall")

@@ -20,9 +20,10 @@ def test_bars_are_the_values_of_the_table(measured):
         assert row == [measured.value(name, f"repetition{n}").value for n in (1, 2, 3, 4)]
 
 
-def test_entropy_has_a_line_for_each_arm_and_kind(measured):
-    raw, effective = figures.entropy(measured).axes
-    assert len(raw.patches) == len(effective.patches) == 2
+def test_entropy_has_a_dot_for_each_arm_and_kind(measured):
+    for axis, kind in zip(figures.entropy(measured).axes, ("raw", "effective"), strict=True):
+        dots = [bar.lines[0].get_xdata()[0] for bar in axis.containers]
+        assert dots == [measured.value(arm, f"entropy-{kind}").value for arm in ("plain", "dim")]
 
 
 def test_every_g_starts_at_zero_and_falls_in_slope():

@@ -8,6 +8,9 @@ import re
 
 import pytest
 
+from dwindle.analysis.measure import Delta
+from dwindle.data.load import load
+from dwindle.data.settings import DataSettings, Size
 from dwindle.report import page, report
 from tests import folders
 
@@ -85,6 +88,38 @@ def test_markdown_and_latex_have_the_same_numbers(two):
     assert all(row.endswith("|") for row in rows)
     assert tex.count(r"\begin{table}") == tex.count(r"\end{table}") > 5
     assert "not run" in md
+
+
+def test_captions_are_true_wherever_they_stand(two):
+    made = report.make(two)
+    made.tests[0]._differences["b", "rouge1"] = Delta(1.0, 0.5, 2.0, 0.01)
+    made.tests[0]._differences["b", "rouge2"] = Delta(-1.0, -2.0, -0.5, 0.01)
+    md, tex, page_ = report.markdown(made), report.latex(made), report.html(made)
+    assert "olour" not in md + tex
+    assert "Coloured where it is clearly better or worse" in page_
+    assert "**+1.00** (0.50 to 2.00, p = 0.010) | *−1.00*" in md
+    assert r"\textbf{+1.00} (0.50 to 2.00, p = 0.010) & \emph{$-$1.00}" in tex
+    assert "in bold" in md
+    assert "in bold" in tex
+    assert "below it" not in md + tex
+
+
+def test_every_table_of_synthetic_data_says_so(tmp_path, two):
+    file = tmp_path / "world.jsonl"
+    examples = load(DataSettings("newsroom", size=Size(test=4)), "test")
+    lines = [
+        {"id": e.id, "source": e.source, "reference": e.references[0], "hypothesis": "x", "gold": e.gold}
+        for e in examples
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = report.make([file])
+    md = report.markdown(made)
+    ours = md.partition("## Beside the paper")[0]
+    captions = re.findall(r"^\*\*(.*)\*\*$", ours, re.M)
+    assert captions
+    assert all(caption.endswith("(synthetic data)") for caption in captions)
+    assert "4 items of synthetic data" in report.html(made)
+    assert "synthetic data" not in report.markdown(report.make(two)).partition("## Beside the paper")[0]
 
 
 def test_markdown_and_latex_escape(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dwindle.folder import traces
-from dwindle.report import coverage, page, report
+from dwindle.report import coverage_page, page, report
 from tests import browser_kit, folders
 
 pytestmark = browser_kit.MARKS
@@ -170,7 +170,7 @@ def test_the_page_of_one_text(driver, tmp_path):
     rows = np.random.default_rng(0).dirichlet(np.ones(3), size=2).astype(np.float32)
     tokens, nasty = ["<b>", "two", "</s>"], "<b> two"
     made = traces.Trace("text", nasty, tokens, [0, 4, -1], ["<i>", " out"], rows, rows / 2)
-    page.write(tmp_path / "c.html", coverage.html({"plain": made, "<u>": made}))
+    page.write(tmp_path / "c.html", coverage_page.html({"plain": made, "<u>": made}))
     fresh(driver, tmp_path / "c.html")
     one(driver, ".output").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert one(driver, ".output .now").text == "out"

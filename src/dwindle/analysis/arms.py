@@ -42,6 +42,11 @@ class TestSet:
         return self.arms[0].runs[0].outputs.items
 
     @property
+    def synthetic(self) -> bool:
+        """Whether the items are of a synthetic world."""
+        return all(isinstance(item.extra.get("gold"), dict) for item in self.items)
+
+    @property
     def name(self) -> str:
         data = self.arms[0].recipe.get("data", {})
         return str(data.get("corpus", "")) or self.arms[0].name
@@ -64,8 +69,9 @@ class _Found:
     runs: list[Run]
 
 
-def read(paths: Sequence[str | Path]) -> Shown:
-    """Read every run folder, arena folder and ``outputs.jsonl`` in ``paths``."""
+def read(paths: Sequence[str | Path], called: Sequence[str] | None = None) -> Shown:
+    """Read every run folder, arena folder and ``outputs.jsonl`` in ``paths``. ``called``: a name for each system; None
+    takes those of their files and folders."""
     if not paths:
         raise ValueError("nothing was named: give run folders, arena folders or outputs.jsonl files")
     missing: list[str] = []
@@ -78,7 +84,7 @@ def read(paths: Sequence[str | Path]) -> Shown:
     found = [arm for arm in found if arm.runs]
     if not found:
         raise ValueError("; ".join(missing))
-    _named(found)
+    _named(found, called)
     return Shown(tuple(_tests(found)), tuple(missing))
 
 
@@ -129,9 +135,12 @@ def told_apart(places: Sequence[Path], names: Sequence[str] | None = None) -> li
     return found
 
 
-def _named(found: list[_Found]) -> None:
-    """Arms get names that tell them apart."""
-    for arm, name in zip(found, told_apart([a.place for a in found], [a.name for a in found]), strict=True):
+def _named(found: list[_Found], called: Sequence[str] | None) -> None:
+    """Arms get the names they were given, or names that tell them apart."""
+    if called is not None and len(called) != len(found):
+        raise ValueError(f"{len(called)} names for {len(found)} systems: give one for each")
+    own = called or told_apart([arm.place for arm in found], [arm.name for arm in found])
+    for arm, name in zip(found, own, strict=True):
         arm.name = name
     for name, count in Counter(arm.name for arm in found).items():
         if count > 1:

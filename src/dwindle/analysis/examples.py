@@ -1,7 +1,8 @@
 """Examples to look at: which items a report keeps, and how each text is cut for the eye.
 
 Copied spans of three words or more carry the number of the source sentence they come from (as in the paper's Tables
-10 to 13); words in which an output differs from the base's are marked. Of many items the largest gains, the largest
+10 to 13); three words or more that the output has had before are marked as repeated, and words in which it differs from
+the base's as different. Of many items the largest gains, the largest
 losses and a random draw are kept, so that the worst cases are as easy to see as the best.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dwindle.analysis.highlight import Source
+from dwindle.analysis.highlight import SourceText
 from dwindle.analysis.measure import Measured
 from dwindle.folder.outputs import Item
 from dwindle.metrics.catalogue import kind, title
@@ -34,20 +35,22 @@ _EACH = (
     "omission",
     "invention",
     "redundancy",
+    "repetition3",
     "repetition1",
-    "repetition2",
     "novelty2",
     "length",
 )
 
 
 @dataclass(frozen=True)
-class Part:
-    """A piece of an output. ``copied``: the source sentence it comes from; ``other``: the base does not have it."""
+class Stretch:
+    """A piece of an output. ``copied``: the source sentence it comes from; ``other``: the base does not have it;
+    ``repeated``: the output has had it before."""
 
     text: str
     copied: int | None
     other: bool
+    repeated: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Examples:
 
 def examples(measured: Measured) -> Examples:
     """The items to look at of one test set, from the first run of each arm."""
-    metrics = [m for m in _EACH if m in measured.metrics and all(_known(measured, arm, m) for arm in measured.arms)]
+    wanted = dict.fromkeys([measured.main[0], *_EACH])  # a translation is sorted by its own metric
+    metrics = [m for m in wanted if m in measured.metrics and all(_known(measured, arm, m) for arm in measured.arms)]
     values = {m: np.stack([measured.per_item(arm, m) for arm in measured.arms]) for m in metrics}  # (arms, N)
     base, *others = measured.arms
     gains = {
@@ -124,9 +128,9 @@ def _characters(measured: Measured, place: int) -> int:
 
 def _item(measured: Measured, place: int, scores: dict[str, list[float]]) -> dict[str, Any]:
     item: Item = measured.test.items[place]
-    source = Source(item.source or "")
+    source = SourceText(item.source or "")
     texts = [arm.runs[0].outputs.items[place].hypothesis for arm in measured.test.arms]
-    outputs = [[list(asdict(part).values()) for part in parts(text, source, texts[0])] for text in texts]
+    outputs = [[list(asdict(one).values()) for one in stretches(text, source, texts[0])] for text in texts]
     return {
         "id": item.id,
         "source": source.sentences if item.source is not None else None,
@@ -136,17 +140,31 @@ def _item(measured: Measured, place: int, scores: dict[str, list[float]]) -> dic
     }
 
 
-def parts(text: str, source: Source, base: str) -> list[Part]:
+def stretches(text: str, source: SourceText, base: str) -> list[Stretch]:
     """``text`` in pieces; joined again they are the text."""
     copied = [number for piece in source.pieces(text) for number in [piece.sentence] * len(piece.text)]
-    other = _others(text, base)
-    found: list[Part] = []
-    for character, number, differs in zip(text, copied, other, strict=True):
-        if found and (found[-1].copied, found[-1].other) == (number, differs):
-            found[-1] = Part(found[-1].text + character, number, differs)
+    marks = zip(copied, _others(text, base), _repeats(text), strict=True)
+    found: list[Stretch] = []
+    for character, mark in zip(text, marks, strict=True):
+        if found and (found[-1].copied, found[-1].other, found[-1].repeated) == mark:
+            found[-1] = Stretch(found[-1].text + character, *mark)
         else:
-            found.append(Part(character, number, differs))
+            found.append(Stretch(character, *mark))
     return found
+
+
+def _repeats(text: str) -> list[bool]:
+    """For each character, whether it is in a run of three words that the text has had before."""
+    matches = list(_WORD.finditer(text))
+    words = [match[0].casefold() for match in matches]
+    seen: set[tuple[str, ...]] = set()
+    marks = [False] * len(text)
+    for k, gram in enumerate(zip(words, words[1:], words[2:], strict=False)):
+        if gram in seen:
+            first, last = matches[k].start(), matches[k + 2].end()
+            marks[first:last] = [True] * (last - first)
+        seen.add(gram)
+    return marks
 
 
 def _others(text: str, base: str) -> list[bool]:

@@ -21,7 +21,7 @@ class Piece:
     sentence: int | None = None
 
 
-class Source:
+class SourceText:
     """A source that was read once: its sentences, its words without their case, and the sentence of each word.
 
     It is cut after each newline and after each end mark with a blank; ``sentences`` joined again are the source.

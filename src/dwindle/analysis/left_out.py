@@ -2,7 +2,7 @@
 
 A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its tokens over the
 mean of all tokens: 1 is average, 0 was never looked at. A part that the model was not given, since the source was
-cut, has none. Where the truth is known, in the made worlds, shares are judged by AUROC, next to two rivals: raw
+cut, has none. Where the truth is known, in the synthetic worlds, shares are judged by AUROC, next to two rivals: raw
 attention and lexical overlap.
 
 Attention tells disengagement, not misstatement: a sentence with no share was hardly used, but one with a large share
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.analysis.highlight import Source
+from dwindle.analysis.highlight import SourceText
 from dwindle.data.worlds import newsroom
 from dwindle.folder.outputs import Item
 from dwindle.metrics.words import words
@@ -36,7 +36,7 @@ THRESHOLD = 0.5
 
 @dataclass(frozen=True)
 class Part:
-    """One part of one source of a made world: whether the output leaves it out, and what each method gives it."""
+    """One part of one source of a synthetic world: whether the output leaves it out, and what each method gives it."""
 
     item: str
     left_out: bool
@@ -66,7 +66,7 @@ class Verdict:
 
 def sentences(source: str) -> list[Span]:
     """The sentences of a source as (first, last + 1) character; at newlines if it has any, else at end marks."""
-    pieces = re.findall(r"[^\n]+\n?|\n", source) if "\n" in source.strip() else Source(source).sentences
+    pieces = re.findall(r"[^\n]+\n?|\n", source) if "\n" in source.strip() else SourceText(source).sentences
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     spans = [(end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)]
     return [span for span in spans if source[slice(*span)].strip()]
@@ -102,7 +102,7 @@ def overlap(source: str, parts: Sequence[Span], output: str) -> list[float]:
 
 
 def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[Part]:
-    """The parts of one item of a made world, with the truth and the scores. What is in doubt is left out of them."""
+    """The parts of one item of a synthetic world, with the truth and the scores; without those that are in doubt."""
     gold, source = item.extra["gold"], item.source or ""
     known = _KNOWN.get(gold.get("world"))
     if known is None:

@@ -42,6 +42,8 @@ class Delta:
     low: float | None
     high: float | None
     p: float | None
+    wins: float | None = None
+    """The share of resamples in which the arm has the higher value."""
 
     @property
     def clear(self) -> bool:
@@ -232,7 +234,7 @@ def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: lis
     if not others or not metrics:
         return [[] for _ in others]
     table = seeds.differences(base, others, metrics, RESAMPLES, SEED)
-    return [[Delta(d.difference, d.low, d.high, d.p_holm) for d in row] for row in table]
+    return [[Delta(d.difference, d.low, d.high, d.p_holm, d.wins) for d in row] for row in table]
 
 
 _FILED = {kind.name for kind in entropy.KINDS}

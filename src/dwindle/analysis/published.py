@@ -1,43 +1,51 @@
-"""The paper's figures beside ours. The figures are facts in ``published.json``, each under the number of its table.
+"""The paper's figures beside ours. A run belongs to a row when its recipe has the name that is shipped for the row.
 
-A run belongs to a row when its recipe has the name that is shipped for the row. No difference is ever taken between a
-published figure and one of ours: items, tools and training differ. Where nothing was run, it says so.
+No difference is ever taken between a published figure and one of ours: items, tools and training differ. Where nothing
+was run, it says so.
 """
 
 import json
+import math
 from collections.abc import Sequence
-from importlib import resources
-from typing import Any
 
-from dwindle.analysis.measure import REFERENCE, Measured
+from dwindle.analysis.measure import REFERENCE, Measured, Value
 from dwindle.analysis.table import NOTHING, Cell, Table
+from dwindle.folder import names
+from dwindle.folder.run import Run
+from dwindle.metrics import paper
 from dwindle.metrics.catalogue import kind, title
+from dwindle.metrics.kind import split
+from dwindle.metrics.paper import PaperRow, PaperTable
 
 NOT_RUN = Cell("not run", tone="quiet")
+_MOST_HEADER = 100_000_000  # bytes: what safetensors itself allows
 
 
 def tables(measured: Sequence[Measured]) -> list[Table]:
     """Every table of the paper that has a result, with a column for what was published and one for ours."""
-    text = resources.files("dwindle.analysis").joinpath("published.json").read_text(encoding="utf-8")
-    return [_table(table, measured) for table in json.loads(text)]
+    return [_table(table, measured) for table in paper.tables()]
 
 
-def _table(table: dict[str, Any], measured: Sequence[Measured]) -> Table:
+def _table(table: PaperTable, measured: Sequence[Measured]) -> Table:
     rows, notes = [], []
-    known = {row["run"]: _find(row["run"], measured) for row in table["rows"]}
+    known = {row.run: _find(row.run, measured) for row in table.rows}
     first = next((test for test, _ in known.values() if test), None)
     known["reference"] = (first, REFERENCE)
-    for row in table["rows"]:
-        test, name = known[row["run"]]
+    over = [(title(metric), 2) for metric in table.metrics]
+    over += [("confidence, %", 2)] if table.table == "4" else []
+    over += [("P-Data", 1), ("Params", 2)] if table.table == "1" else []
+    for row in table.rows:
+        test, name = known[row.run]
         if test and name != REFERENCE:
-            notes.append(f"{row['system']}: {_scale(test, name, table['items'])}")
+            notes.append(f"{row.system}: {_scale(test, name, table.items)}")
         cells: list[Cell] = []
-        for metric, value in zip(table["metrics"], row["values"], strict=True):
-            cells += [NOTHING if value is None else Cell(_as_printed(table["table"], value)), _ours(test, name, metric)]
-        rows.append((row["system"], tuple(cells)))
-    over = tuple((title(metric), 2) for metric in table["metrics"])
-    columns = ("system", *(name for _ in table["metrics"] for name in ("paper", "ours")))
-    return Table(f"Table {table['table']}: {table['about']}", columns, tuple(rows), tuple(notes), over)
+        for metric, value in zip(table.metrics, row.values, strict=True):
+            cells += [_printed(table.table, value), _ours(test, name, metric)]
+        cells += _confidences(row, test, name, table.metrics[0]) if table.table == "4" else []
+        cells += _sizes(row, test, name) if table.table == "1" else []
+        rows.append((row.system, tuple(cells)))
+    columns = ("system", *(column for _, count in over for column in ("paper", "ours")[:count]))
+    return Table(f"Table {table.table}: {table.about}", columns, tuple(rows), tuple(notes), tuple(over))
 
 
 def _find(run: str | None, measured: Sequence[Measured]) -> tuple[Measured | None, str]:
@@ -49,15 +57,49 @@ def _find(run: str | None, measured: Sequence[Measured]) -> tuple[Measured | Non
 def _ours(test: Measured | None, name: str, metric: str) -> Cell:
     if test is None:
         return NOT_RUN
-    value = test.value(name, metric) or _tokenised(test, name, metric)
+    value = test.value(name, metric) or _likewise(test, name, metric)
     return Cell(kind(metric).text(value.value)) if value else NOT_RUN
 
 
-def _tokenised(test: Measured, name: str, metric: str) -> Any:
-    """BLEU with whichever tokens the recipe asked for."""
-    head, slash, half = metric.partition("/")
-    other = next((m for m in test.main if m.partition(":")[0] == head), None)
-    return test.value(name, f"{other}{slash}{half}") if other else None
+def _likewise(test: Measured, name: str, metric: str) -> Value | None:
+    """The same metric with the option that the run has: another encoder of MoverScore, other tokens of BLEU."""
+    wanted = split(metric)
+    other = next((m for m in test.main if split(m).kind == wanted.kind), None)
+    return test.value(name, f"{other}/{wanted.half}" if wanted.half else other) if other else None
+
+
+def _confidences(row: PaperRow, test: Measured | None, name: str, metric: str) -> list[Cell]:
+    """How many of 100 resamples have the system above the baseline (Koehn, 2004)."""
+    printed = NOTHING if row.confidence is None else Cell(f"{row.confidence:.1f}")
+    if test is None:
+        return [printed, NOT_RUN]
+    delta = test.difference(name, metric)
+    return [printed, NOTHING if delta is None or delta.wins is None else Cell(f"{100 * delta.wins:.1f}")]
+
+
+def _sizes(row: PaperRow, test: Measured | None, name: str) -> list[Cell]:
+    """Pre-training data and parameters as printed, and the parameters that ours has."""
+    printed = [NOTHING if text is None else Cell(text) for text in (row.pretraining, row.parameters)]
+    if test is None:
+        return [*printed, NOT_RUN]
+    arm = next(arm for arm in test.test.arms if arm.name == name)
+    count = parameters(arm.runs[0])
+    return [*printed, NOTHING if count is None else Cell(f"{count / 1e6:,.1f}M")]
+
+
+def parameters(run: Run) -> int | None:
+    """How many numbers the saved weights of a run hold, from their header alone; None if there are none to read."""
+    file = run.file(f"{names.MODEL}/model.safetensors")
+    if file is None:
+        return None
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        header = opened.read(length) if length <= _MOST_HEADER else b""
+    try:
+        tensors = {name: entry for name, entry in json.loads(header).items() if name != "__metadata__"}
+        return sum(int(math.prod(entry["shape"])) for entry in tensors.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{file} does not begin like a safetensors file: train the run again") from None
 
 
 def _scale(test: Measured, name: str, items: int | None) -> str:
@@ -76,11 +118,12 @@ def _scale(test: Measured, name: str, items: int | None) -> str:
     return ", ".join(parts)
 
 
-def _as_printed(table: str, value: float) -> str:
+def _printed(table: str, value: float | None) -> Cell:
     """With the decimals of the paper: one in Tables 4, 14 and 15, else two; Table 5 mixes them, and CIDEr is in
     hundredths of what Table 3 prints."""
+    if value is None:
+        return NOTHING
     if table == "5":
-        return f"{value:g}"
-    if table == "3":
-        return f"{value:.4f}"
-    return f"{value:.1f}" if table in ("4", "14", "15") else f"{value:.2f}"
+        return Cell(f"{value:g}")
+    decimals = 4 if table == "3" else 1 if table in ("4", "14", "15") else 2
+    return Cell(f"{value:.{decimals}f}")

@@ -26,5 +26,10 @@ class Table:
     over: tuple[tuple[str, int], ...] = ()
     """Headings over several columns and how many, from the second column on."""
 
+    @property
+    def marked(self) -> bool:
+        """Whether a cell is told to be better or worse. How that is shown, whoever prints the table says."""
+        return any(cell.tone in ("better", "worse") for _, cells in self.rows for cell in cells)
+
 
 NOTHING = Cell("–", tone="quiet")

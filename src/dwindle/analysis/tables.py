@@ -8,7 +8,7 @@ from typing import Any
 
 from dwindle.analysis.arms import Arm
 from dwindle.analysis.left_out import Part, Verdict, verdicts
-from dwindle.analysis.measure import LEAD, REFERENCE, Delta, Measured, Value
+from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Delta, Measured, Value
 from dwindle.analysis.table import NOTHING, Cell, Table, Tone
 from dwindle.metrics import copied, repetition
 from dwindle.metrics.catalogue import kind, title
@@ -21,9 +21,12 @@ def results(measured: Measured) -> Table:
     """Every arm with the metrics of the results, and their bounds."""
     names = [*([LEAD] if LEAD in measured.statistics else []), *measured.arms]
     seeds = max(len(arm.runs) for arm in measured.test.arms)
-    how = "below it the smallest and the largest run" if seeds > 1 else "below it its 95 % interval (bootstrap)"
-    what = f"Mean of {seeds} seeds" if seeds > 1 else "Value"
-    return _table("Results", measured, names, measured.main, [f"{what}, {how}."], bounds=True)
+    how = (
+        f"Mean of {seeds} seeds, with the smallest and the largest run."
+        if seeds > 1
+        else "Value, with its 95 % interval (bootstrap)."
+    )
+    return _table("Results", measured, names, measured.main, [how], bounds=True)
 
 
 def differences(measured: Measured) -> Made:
@@ -38,19 +41,19 @@ def differences(measured: Measured) -> Made:
         if len(measured.statistics[base]) > 1
         else "with 95 % intervals (paired bootstrap) and two-sided p-values (approximate randomisation)"
     )
-    notes = (f"Minus {base}, {how}; p after Holm. Coloured where the interval leaves zero out.",)
+    notes = (f"Minus {base}, {how}; p after Holm.",)
     return Table(f"Differences to {base}", ("system", *map(title, metrics)), tuple(rows), notes)
 
 
 def summary(measured: Measured) -> list[str]:
-    """One sentence a system: in what it is clearly better and worse than the base."""
+    """How much is repeated, and one sentence a system: in what it is clearly better and worse than the base."""
     base, *others = measured.arms
-    said = []
+    said = [_repeated(measured)]
     for arm in others:
         found = {m: measured.difference(arm, m) for m in measured.main if kind(m).better}
         known = {m: d for m, d in found.items() if d and d.low is not None}
-        better = [title(m) for m, d in known.items() if d.clear and d.value * kind(m).better > 0]
-        worse = [title(m) for m, d in known.items() if d.clear and d.value * kind(m).better < 0]
+        better = [title(m, unit=False) for m, d in known.items() if d.clear and d.value * kind(m).better > 0]
+        worse = [title(m, unit=False) for m, d in known.items() if d.clear and d.value * kind(m).better < 0]
         rest = len(known) - len(better) - len(worse)
         parts = [f"better in {', '.join(better)}"] if better else []
         parts += [f"worse in {', '.join(worse)}"] if worse else []
@@ -62,6 +65,13 @@ def summary(measured: Measured) -> list[str]:
     return said
 
 
+def _repeated(measured: Measured) -> str:
+    """What share of its 3-grams each system repeats, beside the references."""
+    shares = {name: measured.value(name, REPEATED) for name in [*measured.arms, REFERENCE]}
+    shown = [f"{name} {kind(REPEATED).text(value.value)} %" for name, value in shares.items() if value]
+    return f"Repeated 3-grams: {', '.join(shown)}."
+
+
 def like_for_like(measured: Measured) -> Made:
     """The ablation: next to each arm's scores, every setting in which it differs from the base (Table 9's shape)."""
     base, *others = measured.test.arms
@@ -69,45 +79,26 @@ def like_for_like(measured: Measured) -> Made:
         return "One system alone has nothing to be compared with."
     if not all(arm.recipe for arm in measured.test.arms):
         return "Only run folders with a recipe.yaml tell their settings: these cannot be compared setting by setting."
+    from dwindle.runs.recipe import changes  # with the settings of every room, and so with torch: only here
+
     metrics = measured.main[:3]
     rows = [(base.name, (Cell("base"), *_cells(measured, base.name, metrics)))]
     for arm in others:
-        changed = changes(base.recipe, arm.recipe)
-        alike = all(name in _RULE for name, _, _ in changed)
-        cell = Cell("only the rule" if alike else f"{len(changed)} settings", "; ".join(_change(*c) for c in changed))
-        rows.append((arm.name, (cell, *_cells(measured, arm.name, metrics))))
-    notes = ("Where more than the rule changes, a difference is not the rule's alone. Seeds and metrics are left out.",)
+        changed = [change for change in changes(base.recipe, arm.recipe) if change.purpose != "asked"]
+        what = _SCOPES.get(frozenset(change.purpose for change in changed), f"{len(changed)} settings")
+        rows.append((arm.name, (Cell(what, "; ".join(map(str, changed))), *_cells(measured, arm.name, metrics))))
+    notes = (
+        "Where more than the method changes, a difference is not the method's alone. Seeds and metrics are left out.",
+    )
     return Table("Like for like", ("system", "changed", *map(title, metrics)), tuple(rows), notes)
 
 
-_RULE = {"model.rule", "model.layers"}
-_NO_SETTING = {"seed", "metrics", "name", "about", "row", "scale", "published"}
-"""Labels and what is asked of a run, not what it does."""
-
-
-def changes(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Settings (dotted name, value in one, value in two) in which two recipes differ."""
-    a, b = flat(one), flat(two)
-    return [
-        (name, a.get(name), b.get(name))
-        for name in dict.fromkeys([*a, *b])
-        if not set(name.split(".")) & _NO_SETTING and a.get(name) != b.get(name)
-    ]
-
-
-def flat(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in recipe.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
-
-
-def _change(name: str, one: Any, two: Any) -> str:
-    return f"{name}: {'none' if one is None else one} → {'none' if two is None else two}"
+_SCOPES: dict[frozenset[str], str] = {
+    frozenset(): "nothing",
+    frozenset({"attention"}): "only the rule",
+    frozenset({"search"}): "only the search",
+    frozenset({"attention", "search"}): "only the method",
+}
 
 
 def repetitions(measured: Measured) -> Table:
@@ -211,7 +202,9 @@ def settings(arms: Sequence[Arm]) -> list[Table] | str:
     """Every setting of every recipe: those in which they differ, a column a system, and those that all share."""
     if not any(arm.recipe for arm in arms):
         return "These outputs come without a recipe.yaml: their settings are not known here."
-    recipes = [flat(arm.recipe) for arm in arms]
+    from dwindle.runs.recipe import flat
+
+    recipes = [dict(flat(arm.recipe)) for arm in arms]
     differing, shared = [], []
     for name in dict.fromkeys(name for recipe in recipes for name in recipe):
         cells = [NOTHING if recipe.get(name) is None else Cell(_written(recipe[name])) for recipe in recipes]

@@ -105,7 +105,7 @@ def packed(numbers: Array) -> str:
 
 
 def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[Part]]:
-    """For each arm of a made world with coverage and places: all its parts, with the truth."""
+    """For each arm of a synthetic world with coverage and places: all its parts, with the truth."""
     judgements = {}
     for arm, one in zip(measured.test.arms, found, strict=True):
         items = [i for i in arm.runs[0].outputs.items if i.id in one.places and isinstance(i.extra.get("gold"), dict)]

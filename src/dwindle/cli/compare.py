@@ -55,7 +55,7 @@ def compare(
         for other, row in zip(others, compared, strict=True):
             _echo(other, [_record(test) for test in row])
     else:
-        _print(called, [system.name for system in read], compared, signatures)
+        _print(called, [systems.about(system) for system in read], compared, signatures)
 
 
 _KEYS = (
@@ -79,13 +79,13 @@ def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:
     typer.echo(json.dumps(record, allow_nan=False))
 
 
-def _print(names: list[str], files: list[str], compared: "list[list[PairedTest]]", signatures: bool) -> None:
+def _print(names: list[str], abouts: list[str], compared: "list[list[PairedTest]]", signatures: bool) -> None:
     """For each metric a heading, the base, and the others below it."""
     from dwindle.metrics.catalogue import kind
 
     out = terminal.console()
-    for name, file in zip(names, files, strict=True):
-        out.print(f"[bold]{escape(name)}[/] ({escape(file)})", soft_wrap=True)
+    for name, about in zip(names, abouts, strict=True):
+        out.print(f"[bold]{escape(name)}[/] ({escape(about)})", soft_wrap=True)
     out.print()
     rows: list[tuple[str, ...]] = []
     for column in zip(*compared, strict=True):  # one metric in all systems

@@ -31,7 +31,7 @@ def coverage(
     source = _read(text)
     try:
         from dwindle.generation.look import look
-        from dwindle.report import coverage as made
+        from dwindle.report import coverage_page as made
         from dwindle.report import page
     except ModuleNotFoundError as error:
         raise ValueError(f"this needs {error.name}: type pip install 'dwindle[report,transformers]'") from None

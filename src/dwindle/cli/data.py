@@ -40,7 +40,7 @@ def stats(
 ) -> None:
     """Count a corpus: pairs, mean lengths, vocabulary, and the novelty of its references.
 
-    Corpora: cnndm, nyt50, wmt14-en-de, wmt14-en-fr, image-paragraphs, jsonl, lines, features, and the made worlds
+    Corpora: cnndm, nyt50, wmt14-en-de, wmt14-en-fr, image-paragraphs, jsonl, lines, features, and the synthetic worlds
     newsroom, phrasebook, scenes. Novelty n: percent of the references' n-grams that are not in their source.
     """
     systems.need_metrics()
@@ -58,7 +58,8 @@ def stats(
         with _Bar(f"{settings.corpus} {split}", len(examples)) as advance:
             found[split] = statistics(examples, advance)
     if as_json:
-        record = {"corpus": settings.corpus, "splits": {split: asdict(s) for split, s in found.items()}}
+        size = sum(s.pairs for s in found.values())
+        record = {"corpus": settings.corpus, "size": size, "splits": {split: asdict(s) for split, s in found.items()}}
         typer.echo(json.dumps(record, allow_nan=False))
     else:
         _print(settings.corpus, found)
@@ -104,6 +105,8 @@ def _print(corpus: str, found: "dict[str, CorpusStatistics]") -> None:
     table.add_column(corpus, style="cyan", no_wrap=True)
     for split in found:
         table.add_column(split, justify="right")
+    if len(found) > 1:
+        table.add_row("size", _whole(sum(statistics.pairs for statistics in found.values())))
     for row, read in _ROWS.items():
         table.add_row(row, *(read(statistics) for statistics in found.values()))
     terminal.console().print(table)

@@ -14,7 +14,7 @@ from rich.table import Table
 from dwindle.cli.arena import show
 from dwindle.cli.running import running, say
 from dwindle.core.notation import rule
-from dwindle.report.illustration import Step, draw, illustrate
+from dwindle.report.illustration import Moment, draw, illustrate
 
 _RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
 _WORLDS = {
@@ -77,7 +77,7 @@ def _illustrate(out: Path) -> None:
     console.print(f"Picture: {picture}")
 
 
-def _table(t: int, steps: dict[str, Step]) -> Table:
+def _table(t: int, steps: dict[str, Moment]) -> Table:
     """One decoding step: attention, the weights of each rule, and coverage, with a bar for each weight."""
     table = Table(title=f"Decoding step {t}", title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("source", justify="right", style="dim")

@@ -34,8 +34,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     try:
         code = app(arguments, standalone_mode=False, prog_name="dwindle")
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         code = _complain(str(error))
+    except OSError as error:
+        code = _complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except typer.Abort:
         code = 130
     except Exception as error:

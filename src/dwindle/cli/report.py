@@ -24,6 +24,7 @@ def report(
     ] = None,
     metrics: systems.Metrics = None,
     lead3: systems.Lead = False,
+    names: systems.Names = None,
     workers: systems.Workers = None,
 ) -> None:
     """Write a report: results with differences and confidence, analyses, examples side by side, settings.
@@ -41,9 +42,10 @@ def report(
     from dwindle.report import report as made
 
     asked = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
+    called = [name.strip() for name in names.split(",")] if names else None
     with Console(stderr=True).status("reading") as status:
         whole = made.make(
-            paths, asked, lead3, workers or cores(), lambda name, done: status.update(f"measuring {name}")
+            paths, asked, lead3, workers or cores(), called, lambda name, done: status.update(f"measuring {name}")
         )
         status.update("writing")
         written = [(out, made.html(whole))]

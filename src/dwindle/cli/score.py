@@ -13,8 +13,6 @@ from dwindle.cli.terminal import Column
 if TYPE_CHECKING:
     from dwindle.metrics.score import Score
 
-    Scored = list[tuple[str, int, list[Score]]]
-
 
 def score(
     files: Annotated[
@@ -52,7 +50,7 @@ def score(
     runs = systems.runs(files)
     read = systems.systems(files, hyp, ref, src, lead3)
     called = systems.names(read, names)
-    scored: Scored = []
+    scored: list[tuple[str, int, list[Score]]] = []
     for system in read:
         run = runs.get(system.name)
         wanted = systems.chosen(",".join(run.recipe.metrics) if run and metrics is None else metrics, system)
@@ -68,19 +66,19 @@ def score(
             record = {"file": name, "items": items, "scores": [s.record for s in scores]}
             typer.echo(json.dumps(record, allow_nan=False))
     else:
-        _print(called, scored, signatures)
+        _print(called, [systems.about(system) for system in read], [scores for _, _, scores in scored], signatures)
 
 
-def _print(names: list[str], scored: "Scored", signatures: bool) -> None:
+def _print(names: list[str], abouts: list[str], scored: "list[list[Score]]", signatures: bool) -> None:
     """One system is a list of metrics; of several, each is a row, with the metrics in columns."""
     from dwindle.metrics.catalogue import kind
 
     out = terminal.console()
-    by_system = [{s.metric: s for s in scores} for _, _, scores in scored]
+    by_system = [{s.metric: s for s in scores} for scores in scored]
     metrics = list(dict.fromkeys(metric for scores in by_system for metric in scores))
     headings = [escape(f"{metric} {kind(metric).arrow}".rstrip()) for metric in metrics]
-    for called, (name, items, _) in zip(names, scored, strict=True):
-        out.print(f"[bold]{escape(called)}[/] ({items:,} items, {escape(name)})", soft_wrap=True)
+    for name, about in zip(names, abouts, strict=True):
+        out.print(f"[bold]{escape(name)}[/] ({escape(about)})", soft_wrap=True)
     out.print()
     if len(scored) == 1:
         values, bounds = zip(*(_value_and_interval(score) for score in by_system[0].values()), strict=True)
@@ -94,7 +92,7 @@ def _print(names: list[str], scored: "Scored", signatures: bool) -> None:
         said = "Value ± half of its 95 % interval (bootstrap)"
     said += "; ↑ more is better, ↓ less is."
     out.print(f"\n[dim]{said}{'' if signatures else ' How each number was made: --signatures.'}", soft_wrap=True)
-    for signature in dict.fromkeys(str(s.signature) for _, _, scores in scored for s in scores) if signatures else ():
+    for signature in dict.fromkeys(str(s.signature) for scores in scored for s in scores) if signatures else ():
         out.print(f"[dim]{escape(signature)}", soft_wrap=True)
 
 

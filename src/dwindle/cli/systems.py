@@ -65,6 +65,13 @@ def systems(
         raise ValueError("name outputs.jsonl files, or line-aligned files with --hyp and --ref: one of the two")
     if files and (references or sources):
         raise ValueError("--ref and --src go with --hyp: an outputs.jsonl has its own references and sources")
+    for file in [*(files or []), *(hypotheses or []), *(references or []), *([sources] if sources else [])]:
+        if not file.exists():
+            raise ValueError(f"{file} is not there: name a file of outputs, or the folder of a run")
+        if file.is_dir() and not (files and (file / names.OUTPUTS).is_file()):
+            raise ValueError(
+                f"{file} is a folder without {names.OUTPUTS}: name a file, or the folder of a finished run"
+            )
     read = [outputs.read(file / names.OUTPUTS if file.is_dir() else file) for file in files or []]
     read += [outputs.read_lines(h, references or [], sources) for h in hypotheses or []]
     return [*read, layout.lead3(read[0])] if lead3 else read
@@ -101,6 +108,12 @@ def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> 
     for note in _notes(system, metrics):
         typer.echo(f"dwindle: {note}", err=True)
     return statistics
+
+
+def about(system: "Outputs") -> str:
+    """How large a system's outputs are, whether they are of synthetic data, and where they lie."""
+    synthetic = ", synthetic data" if "gold" in system.has else ""
+    return f"{len(system):,} items{synthetic}, {system.name}"
 
 
 def names(read: "list[Outputs]", given: str | None) -> list[str]:

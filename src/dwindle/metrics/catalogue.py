@@ -85,8 +85,9 @@ def kind(name: str) -> Kind:
     return known or Kind(parts.kind, parts.kind)
 
 
-def title(name: str) -> str:
-    """A metric's full name for people: title, option, unit, half."""
+def title(name: str, unit: bool = True) -> str:
+    """A metric's full name for people: title, option, unit (which a sentence does without), half."""
     parts, known = split(name), kind(name)
     option = f" {parts.option}" if parts.option and ":" not in known.name else ""
-    return known.title + option + (f", {known.unit}" if known.unit else "") + (f", {parts.half}" if parts.half else "")
+    more = [text for text in (known.unit if unit else "", parts.half) if text]
+    return ", ".join([known.title + option, *more])

@@ -4,8 +4,10 @@ reference.
 As the authors' first tool (the one of the article): a word is its first piece, without punctuation; its
 vector is the minimum, mean and maximum of the encoder's last five layers, each layer scaled to length 1; an
 n-gram is the idf-weighted mean of its words; cost is the squared Euclidean distance of n-grams scaled to
-length 1; mass is idf. Times 100, as the paper prints. The best of several references counts. Encoder: any
-name or path that `transformers` loads. Heavy libraries are imported when the first score is asked for.
+length 1; mass is idf, counted in all outputs and in all references, a repeated text as often as it is there.
+Stop words, which the authors leave out of summaries but not of translations, can be named in a file. Times
+100, as the paper prints. The best of several references counts. MoverEncoder: any name or path that `transformers`
+loads. Heavy libraries are imported when the first score is asked for.
 """
 
 import math
@@ -33,10 +35,11 @@ class Mover:
     """Row: MoverScore with 1-grams, then with 2-grams."""
 
     encoder: str
+    stop: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset({"references"})
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
-        encoder = Encoder(self.encoder)
+        encoder = MoverEncoder(self.encoder, self.stop)
         pairs = [
             (i, item.hypothesis, reference)
             for i, item in enumerate(system.items)
@@ -46,7 +49,9 @@ class Mover:
         rows = np.full((len(system), 2), -np.inf)
         if pairs:
             index, texts = [i for i, _, _ in pairs], [(h, r) for _, h, r in pairs]
-            np.maximum.at(rows, index, encoder.scores(texts, progress))
+            hypotheses = [item.hypothesis for item in system.items]
+            references = [reference for item in system.items for reference in item.references]
+            np.maximum.at(rows, index, encoder.scores(texts, hypotheses, references, progress))
         return np.where(np.isneginf(rows), 0.0, rows)  # an empty hypothesis scores 0
 
 
@@ -58,10 +63,11 @@ class Pieces:
     kept: list[int]
 
 
-class Encoder:
+class MoverEncoder:
     """A `transformers` encoder with its tokenizer."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, stop: frozenset[str] = frozenset()) -> None:
+        self._stop = stop
         try:
             import ot  # type: ignore[import-untyped]  # noqa: F401
             import torch
@@ -84,12 +90,12 @@ class Encoder:
         positions = getattr(self._model.config, "max_position_embeddings", None) or 512
         self._limit = min(self._tokenizer.model_max_length, positions)
 
-    def scores(self, pairs: Sequence[tuple[str, str]], progress: Progress) -> Array:
-        """Scores (P, 2) of pairs of hypothesis and reference; idf is counted in each side's distinct
-        texts."""
-        sides = [[h for h, _ in pairs], [r for _, r in pairs]]
-        pieces = [self._pieces(texts) for texts in sides]
-        idfs = [_idf(side) for side in pieces]
+    def scores(
+        self, pairs: Sequence[tuple[str, str]], hypotheses: Sequence[str], references: Sequence[str], progress: Progress
+    ) -> Array:
+        """Scores (P, 2) of pairs of hypothesis and reference; idf is counted in all hypotheses and all references."""
+        pieces = [self._pieces(texts) for texts in zip(*pairs, strict=True)]
+        idfs = [_idf(self._pieces(texts)) for texts in (hypotheses, references)]
         scores = np.zeros((len(pairs), 2))
         # Pairs of like length share a batch, so that little is padded.
         order = sorted(range(len(pairs)), key=lambda i: -max(len(side[i].ids) for side in pieces))
@@ -117,11 +123,13 @@ class Encoder:
                 for k, word in enumerate(words)
                 # Pieces of no word are the tokenizer's own marks: they weigh nothing, but open and close
                 # 2-grams.
-                if word is None
-                or ((k == 0 or words[k - 1] != word) and text[slice(*offsets[k])].strip() not in string.punctuation)
+                if word is None or ((k == 0 or words[k - 1] != word) and self._counts(text[slice(*offsets[k])].strip()))
             ]
             result.append(Pieces(ids, kept))
         return result
+
+    def _counts(self, piece: str) -> bool:
+        return piece not in string.punctuation and piece.lower() not in self._stop
 
     def _vectors(self, batch: Sequence[Pieces]) -> list[Array]:
         """For each text, the vectors (kept, 3 H) of its words."""
@@ -141,10 +149,9 @@ class Encoder:
 
 
 def _idf(texts: Sequence[Pieces]) -> dict[int, float]:
-    """log((N + 1) / (df + 1)) of every piece, from N distinct texts."""
-    documents = {tuple(text.ids) for text in texts}
-    frequencies = Counter(piece for document in documents for piece in set(document))
-    return {piece: math.log((len(documents) + 1) / (df + 1)) for piece, df in frequencies.items()}
+    """log((N + 1) / (df + 1)) of every piece, from N texts."""
+    frequencies = Counter(piece for text in texts for piece in set(text.ids))
+    return {piece: math.log((len(texts) + 1) / (df + 1)) for piece, df in frequencies.items()}
 
 
 def _similarity(sides: Sequence[tuple[Array, Array]], n: int) -> float:
@@ -169,21 +176,41 @@ def _grams(vectors: Array, idf: Array, n: int) -> tuple[Array, Array]:
     return means, mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1 / len(mass))
 
 
+_STOP = "+stop="
+
+
 def metrics(option: str = "") -> list[Metric]:
-    """``mover1`` and ``mover2``; the option names the encoder."""
-    if not option:
+    """``mover1`` and ``mover2``; the option names the encoder, and behind ``+stop=`` a file of stop words."""
+    encoder, given, file = option.partition(_STOP)
+    if not encoder:
         raise ValueError("MoverScore needs an encoder: name one as mover:ENCODER, a model's name or its folder")
+    stop = _stop_words(Path(file)) if given else frozenset()
     settings = made(
-        encoder=option,
+        encoder=encoder,
         layers=f"last{_LAYERS},min+mean+max",
         idf="own",
         pieces="first",
+        stop=f"{len(stop)}-words" if stop else None,
         cost="squared",
         refs="best",
         POT=_version("POT"),
         transformers=_version("transformers"),
     )
-    return [Metric(kind, Mover(option), (i,), mean, settings, Path(option).name) for i, kind in enumerate(KINDS)]
+    called = Path(encoder).name + (f"{_STOP}{Path(file).name}" if given else "")
+    return [Metric(kind, Mover(encoder, stop), (i,), mean, settings, called) for i, kind in enumerate(KINDS)]
+
+
+def _stop_words(file: Path) -> frozenset[str]:
+    """The words of a file, with blanks between."""
+    try:
+        words = frozenset(file.read_text(encoding="utf-8").lower().split())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"the stop words cannot be read from {str(file)!r} ({type(error).__name__}): name a text file"
+        ) from None
+    if not words:
+        raise ValueError(f"{file} has no words: leave {_STOP}{file} out")
+    return words
 
 
 def _version(package: str) -> str:

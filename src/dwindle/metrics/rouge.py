@@ -2,8 +2,8 @@
 
 Lin (2004). Its tokens, its stemmer with the irregular forms, its clipped n-gram counts, its summary-level
 union LCS, its average over several references (formula A), and its rounding of every item's score to five
-decimals. Also the limited-length recall used on NYT, and a style that equals the PyPI package `rouge-score`.
-Knows two texts at a time.
+decimals. Also the limited-length recall used on NYT, in two forms, and a style that equals the PyPI package
+`rouge-score`. Knows two texts at a time.
 """
 
 import re
@@ -21,15 +21,16 @@ from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.signature import made
 from dwindle.metrics.stem import irregular, porter
-from dwindle.metrics.words import rouge_tokens
+from dwindle.metrics.words import rouge_tokens, sentences, with_sentences
 
 T = TypeVar("T")
 Style = Literal["1.5.5", "porter", "rouge-score"]
+Cut = Literal["", "words", "sentences"]
 KINDS = (Kind("rouge1", "ROUGE-1", 1), Kind("rouge2", "ROUGE-2", 1), Kind("rougeL", "ROUGE-L", 1))
 _ASCII_WORDS = re.compile("[a-z0-9]+")
 
 
-class Vocabulary(dict[bytes, int]):
+class StemNumbers(dict[bytes, int]):
     """Token -> number of its stem. Each spelling is stemmed once."""
 
     def __init__(self, style: Style) -> None:
@@ -121,13 +122,18 @@ class Rouge:
     """Row of nine percentages: recall, precision, F1 of ROUGE-1, then of ROUGE-2, then of ROUGE-L."""
 
     style: Style = "1.5.5"
-    limited: bool = False
+    cut: Cut = ""
+    split: bool = False
+    """Whether a text without a newline is parted into sentences: the union LCS of ROUGE-L needs them."""
     needs: frozenset[str] = frozenset({"references"})
 
     def row(self, item: Item) -> list[float]:
+        hypothesis, *references = (
+            with_sentences(one) if self.split else one for one in (item.hypothesis, *item.references)
+        )
         pairs = [
-            pair_hits(text(reference, self.style), text(self._cut(item.hypothesis, reference), self.style))
-            for reference in item.references
+            pair_hits(text(reference, self.style), text(_CUTS[self.cut](hypothesis, reference), self.style))
+            for reference in references
         ]
         columns = list(zip(*pairs, strict=True))
         if self.style == "rouge-score":  # which takes, for each measure, the reference with the best F1
@@ -136,18 +142,43 @@ class Rouge:
             scores = [measures(column, True) for column in columns]
         return [100 * number for rpf in scores for number in rpf]
 
-    def _cut(self, hypothesis: str, reference: str) -> str:
-        """The first words of the hypothesis, as many as the reference has."""
-        if not self.limited:
-            return hypothesis
-        left = len(reference.split())
-        kept = []
-        for line in hypothesis.split("\n"):
-            kept.append(" ".join(line.split()[:left]))
-            left -= len(line.split())
-            if left <= 0:
-                break
-        return "\n".join(kept)
+
+def _whole(hypothesis: str, reference: str) -> str:
+    return hypothesis
+
+
+def _first_words(hypothesis: str, reference: str) -> str:
+    """The first words of the hypothesis, as many as the reference has."""
+    left = len(reference.split())
+    kept = []
+    for line in hypothesis.split("\n"):
+        kept.append(" ".join(line.split()[:left]))
+        left -= len(line.split())
+        if left <= 0:
+            break
+    return "\n".join(kept)
+
+
+_SLACK = 10
+
+
+def _first_sentences(hypothesis: str, reference: str) -> str:
+    """The first sentences of the hypothesis while they have fewer than ten words more than the reference, as PreSumm's
+    code cuts (its article says words). Where two sentences meet, it counts their two words as one, and so does this."""
+    most = _joined_words(sentences(reference)) + _SLACK
+    kept: list[str] = []
+    for sentence in sentences(hypothesis):
+        if _joined_words([*kept, sentence]) >= most:
+            break
+        kept.append(sentence)
+    return "\n".join(kept)
+
+
+def _joined_words(parts: Sequence[str]) -> int:
+    return len("<q>".join(part.strip() for part in parts).split())
+
+
+_CUTS: dict[Cut, Callable[[str, str], str]] = {"": _whole, "words": _first_words, "sentences": _first_sentences}
 
 
 @dataclass(frozen=True)
@@ -159,10 +190,11 @@ class ScriptRouge:
     Items are drawn by their place in the file, so this, like the script, depends on the order of lines.
     """
 
+    split: bool = False
     needs: frozenset[str] = frozenset({"references"})
 
     def rows(self, system: Outputs, progress: Progress) -> Array:
-        rows = np.array([Rouge().row(item) for item in system.items])
+        rows = np.array([Rouge(split=self.split).row(item) for item in system.items])
         weights = script_weights(len(system))
         by_line = sorted(range(len(system)), key=lambda i: system.items[i].line)
         rows[by_line] *= weights[:, None]
@@ -190,37 +222,47 @@ _STYLES: dict[str, Style] = {
     "": "1.5.5",
     "script": "1.5.5",
     "recall": "1.5.5",
+    "presumm": "1.5.5",
     "porter": "porter",
     "rouge-score": "rouge-score",
 }
 _STEMMERS = {"1.5.5": "porter+wordnet2.0", "porter": "porter", "rouge-score": "nltk"}
 
 
+_LIMITS: dict[str, Cut] = {"recall": "words", "presumm": "sentences"}
+
+
 def metrics(option: str = "") -> list[Metric]:
     """ROUGE-1, -2, -L. ``""`` is F1 as the script finds it for each item, and their mean; ``script`` is the
-    average that the script prints; ``recall`` is limited-length recall; ``porter`` is the script with an
-    empty list of irregular forms; ``rouge-score`` is that package (its rougeLsum)."""
-    if option not in _STYLES:
-        names = ", ".join(f"rouge:{name}" for name in _STYLES if name)
-        raise ValueError(f"ROUGE has no option {option!r}: write rouge or one of {names}")
-    style, limited = _STYLES[option], option == "recall"
-    reduction = ScriptRouge() if option == "script" else Rouge(style, limited)
+    average that the script prints; ``recall`` is recall of the first words of the output, as many as the
+    reference has, ``presumm`` of its first sentences, as PreSumm cuts; ``porter`` is the script with an empty
+    list of irregular forms; ``rouge-score`` is that package (its rougeLsum). ``split``, alone or behind a
+    plus, parts texts of one line into sentences."""
+    chosen = option.split("+")
+    split = chosen[-1] == "split"
+    style_name = "+".join(chosen[:-1] if split else chosen)
+    if style_name not in _STYLES:
+        known = ", ".join(f"rouge:{name}" for name in _STYLES if name)
+        raise ValueError(f"ROUGE has no option {option!r}: write rouge or one of {known}, with +split if you like")
+    style, cut = _STYLES[style_name], _LIMITS.get(style_name, "")
+    reduction = ScriptRouge(split) if style_name == "script" else Rouge(style, cut, split)
     tokens, references = ("rouge-score", "best") if style == "rouge-score" else ("rouge-1.5.5", "average")
     settings = made(
-        measure="recall" if limited else "f1",
-        cut="reference-words" if limited else None,
+        measure="recall" if cut else "f1",
+        cut=f"reference-{cut}" if cut else None,
+        sentences="split" if split else None,
         tok=tokens,
         stem=_STEMMERS[style],
         refs=references,
-        avg="1000-perl-resamples" if option == "script" else None,
+        avg="1000-perl-resamples" if style_name == "script" else None,
     )
-    column = 0 if limited else 2
+    column = 0 if cut else 2
     return [Metric(kind, reduction, (3 * i + column,), mean, settings, option) for i, kind in enumerate(KINDS)]
 
 
 @cache
-def _vocabulary(style: Style) -> Vocabulary:
-    return Vocabulary(style)
+def _vocabulary(style: Style) -> StemNumbers:
+    return StemNumbers(style)
 
 
 def _nltk_stemmer() -> Callable[[str], str]:

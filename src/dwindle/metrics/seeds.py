@@ -26,7 +26,8 @@ from dwindle.metrics.score import Array, Metric, Statistics
 @dataclass(frozen=True)
 class Difference:
     """One metric of a system over all its seeds, minus that of the base: with a 95 % interval and a two-sided p,
-    before and after Holm's correction across systems. ``seeds`` has the difference of each pair of seeds."""
+    before and after Holm's correction across systems. ``wins`` is the share of resamples of items in which the system
+    has the higher value. ``seeds`` has the difference of each pair of seeds."""
 
     metric: str
     difference: float
@@ -34,6 +35,7 @@ class Difference:
     high: float
     p: float
     p_holm: float
+    wins: float
     seeds: tuple[float, ...]
 
 
@@ -78,7 +80,8 @@ def _against(
         low, high = significance.interval(difference + strayed)
         chance = shuffled[k] if shuffled else np.abs(strayed)
         p = significance.p_value(chance, difference)
-        found.append(Difference(metric.name, difference, low, high, p, p, tuple(pairs.tolist())))
+        wins = float(np.mean(b[k] > a[k]))
+        found.append(Difference(metric.name, difference, low, high, p, p, wins, tuple(pairs.tolist())))
     return found
 
 

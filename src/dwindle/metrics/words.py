@@ -27,3 +27,15 @@ def words(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """The parts between newlines that are not blank."""
     return [part for part in text.split("\n") if part.strip()]
+
+
+_TITLES = "".join(
+    rf"(?<!\b{title})" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Gen", "Sen", "Rep", "Gov", "No")
+)
+_END = re.compile(rf"""{_TITLES}(?<!\b[A-Z])([.!?]["'”’)]*)[ \t]+(?=["'“‘(]?[A-Z0-9])""")
+
+
+def with_sentences(text: str) -> str:
+    """A text of one line with a newline after each sentence: after an end mark and before a capital or a digit, except
+    behind an initial or a common title. A text that has newlines already is left as it is."""
+    return text if "\n" in text.strip() else _END.sub("\\1\n", text)

@@ -3,7 +3,7 @@
 Colours come from the page's style sheet by class, so that light, dark and print each have their own. Text is escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Whisker:
-    """One system's difference: where it is, its bounds if they are known, what to write, and its class."""
+    """One system's value or difference: where it is, its bounds if they are known, what to write, and its class."""
 
     name: str
     value: float
@@ -54,17 +54,30 @@ def forest(title: str, rows: Sequence[Whisker]) -> Markup:
     reach = max((abs(x) for row in rows for x in (row.value, row.low, row.high) if x is not None), default=0) or 1
     middle, half = LABEL + (WIDTH - LABEL - _END) / 2, (WIDTH - LABEL - _END) / 2 - 4
     height = TOP + len(rows) * ROW + 4
-    parts = [f'<line class="axis" x1="{middle}" x2="{middle}" y1="{TOP}" y2="{height - 4}"/>']
+    axis = f'<line class="axis" x1="{middle}" x2="{middle}" y1="{TOP}" y2="{height - 4}"/>'
+    return _svg(title, [axis, *_whiskers(rows, lambda x: middle + half * x / reach)], height)
+
+
+def dots(title: str, rows: Sequence[Whisker]) -> Markup:
+    """Values with their intervals, on a scale that begins and ends with them: it has no zero."""
+    known = [x for row in rows for x in (row.value, row.low, row.high) if x is not None]
+    least, reach = min(known), max(known) - min(known) or 1.0
+    room = WIDTH - LABEL - _END - 8
+    return _svg(title, _whiskers(rows, lambda x: LABEL + 4 + room * (x - least) / reach), TOP + len(rows) * ROW + 4)
+
+
+def _whiskers(rows: Sequence[Whisker], place: Callable[[float], float]) -> list[str]:
+    """A dot, its interval, its name and its number for each row."""
+    parts = []
     for k, row in enumerate(rows):
         y = TOP + k * ROW + 11
-        at = middle + half * row.value / reach
         parts.append(_label(row.name, y - 11))
         if row.low is not None and row.high is not None:
-            low, high = (middle + half * x / reach for x in (row.low, row.high))
-            parts.append(f'<line class="whisker {row.colour}" x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<circle class="dot {row.colour}" cx="{at:.1f}" cy="{y}" r="4.5"/>')
+            ends = f'x1="{place(row.low):.1f}" x2="{place(row.high):.1f}"'
+            parts.append(f'<line class="whisker {row.colour}" {ends} y1="{y}" y2="{y}"/>')
+        parts.append(f'<circle class="dot {row.colour}" cx="{place(row.value):.1f}" cy="{y}" r="4.5"/>')
         parts.append(f'<text class="value" x="{WIDTH}" y="{y + 4}" text-anchor="end">{escape(row.text)}</text>')
-    return _svg(title, parts, height)
+    return parts
 
 
 def histogram(title: str, values: Sequence[float], left: str, right: str, bins: int = 41) -> Markup:

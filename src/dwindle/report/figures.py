@@ -1,5 +1,5 @@
-"""The figures as files, PNG and SVG: Figure 1's illustration, repetition with the references (Figure 2), the spread of
-coverage entropy, and what every g gives. Drawn from the same numbers as the page.
+"""The figures as files, PNG and SVG: Figure 1's illustration, repetition with the references (Figure 2), the
+entropies of coverage, and what every g gives. Drawn from the same numbers as the page.
 """
 
 import re
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from dwindle.analysis.measure import REFERENCE, Measured
@@ -61,18 +60,17 @@ def repetition(measured: Measured) -> "Figure":
 
 
 def entropy(measured: Measured) -> "Figure":
-    """How the entropy of coverage spreads over items: raw with raw, effective with effective."""
-    figure, axes = _figure(2, 8.4, 3.0)
+    """The entropy of coverage, a dot with its interval for each arm: raw with raw, effective with effective."""
+    figure, axes = _figure(2, 8.4, 1.2 + 0.35 * len(measured.arms))
     for axis, kind in zip(axes, ("raw", "effective"), strict=True):
-        metric = f"entropy-{kind}"
-        names = [name for name in measured.arms if measured.value(name, metric)]
-        values = [measured.per_item(name, metric) for name in names]
-        edges = np.histogram_bin_edges(np.concatenate(values), bins=24)  # the same for all, or they cannot be compared
-        for name, of in zip(names, values, strict=True):
-            axis.hist(of, edges, histtype="step", linewidth=1.6, label=name, color=_colour(measured, name))
+        found = [(name, measured.value(name, f"entropy-{kind}")) for name in measured.arms]
+        known = [(name, value) for name, value in found if value]
+        for place, (name, value) in enumerate(known):
+            ends = [[max(value.value - value.low, 0.0)], [max(value.high - value.value, 0.0)]]
+            axis.errorbar([value.value], [place], xerr=ends, fmt="o", capsize=3, color=_colour(measured, name))
+        axis.set_yticks(range(len(known)), [name for name, _ in known])
+        axis.set_ylim(len(known) - 0.5, -0.5)
         axis.set_xlabel(f"H of {kind} coverage, nats")
-    axes[0].set_ylabel("items")
-    axes[0].legend(frameon=False, fontsize=8)
     return figure
 
 

@@ -21,7 +21,7 @@ _STEP_COLOURS = ("#8c6d46", "#7b5ea7", "#3b78b5")  # brown, purple, blue, as in 
 
 
 @dataclass(frozen=True)
-class Step:
+class Moment:
     """One decoding step of one rule; each tuple has a number for every source position."""
 
     attention: tuple[float, ...]
@@ -30,17 +30,17 @@ class Step:
     """After this step."""
 
 
-def illustrate(rule: Rule | str) -> list[Step]:
+def illustrate(rule: Rule | str) -> list[Moment]:
     """Run ``rule`` over the rows of ``ATTENTION``, one step at a time as a decoder would."""
     steps = []
     coverage: Coverage | None = None
     for row in ATTENTION:
         weights, coverage = row_rule(rule)(torch.tensor([row], dtype=torch.float64), coverage)
-        steps.append(Step(row, tuple(weights[0].tolist()), tuple(coverage.total.tolist())))
+        steps.append(Moment(row, tuple(weights[0].tolist()), tuple(coverage.total.tolist())))
     return steps
 
 
-def draw(panels: dict[str, list[Step]], path: Path) -> None:
+def draw(panels: dict[str, list[Moment]], path: Path) -> None:
     """Draw a row of charts for each step: coverage so far, then the weights of each rule. PNG or SVG."""
     from matplotlib.figure import Figure  # an extra: only whoever draws needs it
     from matplotlib.patches import Rectangle

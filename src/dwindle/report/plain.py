@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 from dwindle.analysis.table import Cell, Table
 
-Part = tuple[str, list[Table], list[str]]
+Block = tuple[str, list[Table], list[str]]
+"""A heading, tables, and sentences on what is missing."""
+
+_MARKED = "Clearly better in bold, clearly worse in italics: zero lies outside the interval, and p is below 0.05."
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -27,10 +30,10 @@ _LATEX = {
 }
 
 
-def markdown(parts: Sequence[Part]) -> str:
+def markdown(blocks: Sequence[Block]) -> str:
     """Each part with its heading, tables and sentences."""
     lines: list[str] = []
-    for heading, tables, sentences in parts:
+    for heading, tables, sentences in blocks:
         lines += [f"## {_md(heading)}", ""]
         for table in tables:
             lines += _markdown(table)
@@ -40,13 +43,23 @@ def markdown(parts: Sequence[Part]) -> str:
 
 def _markdown(table: Table) -> list[str]:
     names = _columns(table)
-    lines = [f"**{_md(table.caption)}**", "", _row(names), _row(["---", *["---:"] * (len(names) - 1)])]
-    lines += [_row([name, *(_flat(cell, "{} ({})") for cell in cells)]) for name, cells in table.rows]
-    return [*lines, "", *(line for note in table.notes for line in (_md(note), ""))]
+    lines = [
+        f"**{_md(table.caption)}**",
+        "",
+        _row([_md(name) for name in names]),
+        _row(["---", *["---:"] * (len(names) - 1)]),
+    ]
+    lines += [_row([_md(name), *map(_md_cell, cells)]) for name, cells in table.rows]
+    return [*lines, "", *(line for note in _notes(table) for line in (_md(note), ""))]
 
 
 def _row(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_md, texts)) + " |"
+    return "| " + " | ".join(texts) + " |"
+
+
+def _md_cell(cell: Cell) -> str:
+    mark = {"better": "**", "worse": "*"}.get(cell.tone, "")
+    return _noted(f"{mark}{_md(cell.text)}{mark}", _md(cell.note))
 
 
 def _md(text: str) -> str:
@@ -56,10 +69,10 @@ def _md(text: str) -> str:
     return " ".join(text.split())
 
 
-def latex(parts: Sequence[Part]) -> str:
+def latex(blocks: Sequence[Block]) -> str:
     """Each table as a ``table`` with ``booktabs`` rules; sentences as comments."""
     lines: list[str] = []
-    for heading, tables, sentences in parts:
+    for heading, tables, sentences in blocks:
         lines += [f"% {' '.join(heading.split())}"]
         for table in tables:
             lines += _latex(table, heading)
@@ -69,11 +82,11 @@ def latex(parts: Sequence[Part]) -> str:
 
 def _latex(table: Table, heading: str) -> list[str]:
     names = _columns(table)
-    rows = [" & ".join(map(_tex, [name, *(_flat(c, "{} ({})") for c in cells)])) + r" \\" for name, cells in table.rows]
+    rows = [" & ".join([_tex(name), *map(_tex_cell, cells)]) + r" \\" for name, cells in table.rows]
     return [
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{_tex(f'{heading}. {table.caption}.')} {_tex(' '.join(table.notes))}}}",
+        rf"\caption{{{_tex(f'{heading}. {table.caption}.')} {_tex(' '.join(_notes(table)))}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}",
         r"\toprule",
         " & ".join(map(_tex, names)) + r" \\",
@@ -101,5 +114,14 @@ def _columns(table: Table) -> list[str]:
     return [table.columns[0], *both]
 
 
-def _flat(cell: Cell, pattern: str) -> str:
-    return pattern.format(cell.text, cell.note) if cell.note else cell.text
+def _tex_cell(cell: Cell) -> str:
+    mark = {"better": r"\textbf{%s}", "worse": r"\emph{%s}"}.get(cell.tone, "%s")
+    return _noted(mark % _tex(cell.text), _tex(cell.note))
+
+
+def _noted(text: str, note: str) -> str:
+    return f"{text} ({note})" if note else text
+
+
+def _notes(table: Table) -> list[str]:
+    return [*table.notes, *([_MARKED] if table.marked else [])]

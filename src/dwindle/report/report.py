@@ -1,17 +1,17 @@
 """The report: from run folders and outputs to one HTML page, or to its tables as Markdown or LaTeX."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dwindle import __version__
 from dwindle.analysis import arms, published, tables
 from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
-from dwindle.analysis.table import Table
 from dwindle.analysis.views import Covered, covered
 from dwindle.folder.run import Run
 from dwindle.report import page, plain, sections
+from dwindle.report.plain import Block
 from dwindle.report.sections import Section
 
 
@@ -28,10 +28,11 @@ def make(
     metrics: Sequence[str] | None = None,
     lead3: bool = False,
     workers: int = 1,
+    called: Sequence[str] | None = None,
     progress: Callable[[str, int], None] = lambda name, done: None,
 ) -> Report:
-    """Read and measure everything that ``paths`` name."""
-    shown = arms.read(paths)
+    """Read and measure everything that ``paths`` name; ``called`` has a name for each system."""
+    shown = arms.read(paths, called)
     return Report([measure(test, metrics, lead3, workers, progress) for test in shown.tests], shown.missing)
 
 
@@ -55,13 +56,13 @@ def latex(report: Report) -> str:
     return plain.latex(_titled(report))
 
 
-def _titled(report: Report) -> list[tuple[str, list[Table], list[str]]]:
-    parts = [
+def _titled(report: Report) -> list[Block]:
+    blocks = [
         (f"{_heading(report, measured)}: {section.title}", section.tables, section.missing)
         for measured in report.tests
         for section in _tabular(measured)
     ]
-    return [*parts, ("Beside the paper", published.tables(report.tests), list(report.missing))]
+    return [*blocks, ("Beside the paper", published.tables(report.tests), list(report.missing))]
 
 
 def _heading(report: Report, measured: Measured) -> str:
@@ -76,7 +77,10 @@ def _about(measured: Measured) -> str:
     seeds = max(len(arm.runs) for arm in measured.test.arms)
     systems = f"{base.name} against {', '.join(arm.name for arm in others)}" if others else base.name
     items = len(measured.test.items)
-    return f"{systems}; {items:,} item{'s' if items > 1 else ''}" + (f", {seeds} seeds." if seeds > 1 else ".")
+    synthetic = " of synthetic data" if measured.test.synthetic else ""
+    return f"{systems}; {items:,} item{'s' if items > 1 else ''}{synthetic}" + (
+        f", {seeds} seeds." if seeds > 1 else "."
+    )
 
 
 def _tabular(measured: Measured) -> list[Section]:
@@ -84,7 +88,14 @@ def _tabular(measured: Measured) -> list[Section]:
         *(sections.results, sections.ablation, sections.repetition, sections.novelty),
         *(sections.layout, sections.coverage, sections.settings),
     )
-    return [make(measured) for make in makers]
+    return [_labelled(make(measured), measured) for make in makers]
+
+
+def _labelled(section: Section, measured: Measured) -> Section:
+    """Every table of synthetic data says so, wherever it will stand."""
+    if not measured.test.synthetic:
+        return section
+    return replace(section, tables=[replace(t, caption=f"{t.caption} (synthetic data)") for t in section.tables])
 
 
 def _sections(measured: Measured) -> list[Section]:
@@ -92,7 +103,8 @@ def _sections(measured: Measured) -> list[Section]:
     shown = examples(measured)
     found = [_covered(arm.runs[0], measured) for arm in measured.test.arms]
     seen = [sections.looked_at(shown), sections.read_how(measured, found, shown.telling)]
-    return [*first, *seen, *_pictures(measured, found), sections.left_out(measured, found), settings]
+    left_out = _labelled(sections.left_out(measured, found), measured)
+    return [*first, *seen, *_pictures(measured, found), left_out, settings]
 
 
 def _pictures(measured: Measured, found: Sequence[Covered]) -> list[Section]:

@@ -12,6 +12,7 @@ from dwindle.analysis.left_out import THRESHOLD
 from dwindle.analysis.measure import REFERENCE, Measured
 from dwindle.analysis.table import Table
 from dwindle.analysis.views import Covered, known_parts, pages
+from dwindle.metrics import entropy
 from dwindle.metrics.catalogue import kind, title
 from dwindle.report import charts
 
@@ -79,8 +80,19 @@ def layout(measured: Measured) -> Section:
 
 
 def coverage(measured: Measured) -> Section:
-    """Table 5."""
-    return _one("entropy", "Coverage and length", tables.coverage(measured))
+    """Table 5, and a dot with its interval for each entropy."""
+    section = _one("entropy", "Coverage and length", tables.coverage(measured))
+    for metric in (one.name for one in entropy.KINDS if not one.name.endswith("even")):
+        rows = [
+            charts.Whisker(
+                arm, value.value, value.low, value.high, kind(metric).text(value.value), colour(measured, arm)
+            )
+            for arm in measured.arms
+            if (value := measured.value(arm, metric))
+        ]
+        if rows:
+            section.charts.append(charts.dots(title(metric), rows))
+    return section
 
 
 def looked_at(found: Examples) -> Section:
@@ -130,14 +142,14 @@ def left_out(measured: Measured, found: Sequence[Covered]) -> Section:
     """How far the coverage view can be believed."""
     made = tables.left_out(known_parts(measured, found))
     lead = (
-        "Parts of the source that the output does not state, by the made world's own count, told from coverage "
+        "Parts of the source that the output does not state, by the synthetic world's own count, told from coverage "
         "and from two rivals. AUROC is the chance that a part that was left out has less than one that was not; 0.5 is "
         "guessing. Thresholds are chosen on half of the items; precision and recall are of the other half."
     )
     section = Section("left-out", "Left out", lead if made else "", made)
     if not made:
         section.missing.append(
-            "What an output leaves out is known for the made worlds only (newsroom, phrasebook), with a coverage.npz."
+            "What an output leaves out is known only for synthetic worlds (newsroom, phrasebook) with a coverage.npz."
         )
     return section
 

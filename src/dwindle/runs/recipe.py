@@ -7,13 +7,14 @@ settings are written down, not what the rooms make of them.
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dwindle.data.settings import DataSettings
 from dwindle.folder.purpose import ASKED, LABEL, Purpose, purpose
 from dwindle.generation.settings import DecodingSettings
+from dwindle.metrics import paper
 from dwindle.models.settings import ModelSettings
 from dwindle.runs import schema, shelf
 from dwindle.training.settings import TrainingSettings
@@ -46,7 +47,7 @@ class Recipe:
     scale: str | None = field(default=None, metadata=LABEL)
     """What it takes to run."""
     published: dict[str, float] = field(default_factory=dict, metadata=LABEL)
-    """The paper's figures for that row, by the names of metrics."""
+    """Figures to show beside its own, by the names of metrics; of a row of the paper, the paper's."""
 
     def __post_init__(self) -> None:
         if self.start and self.model.start:
@@ -59,9 +60,10 @@ class Recipe:
 def read(name: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """The recipe of a shipped name or a file, with ``key=value`` changes."""
     try:
-        return schema.parse(Recipe, shelf.mapping(name, changes))
+        found = schema.parse(Recipe, shelf.mapping(name, changes))
     except ValueError as error:
         raise ValueError(str(error) if str(name) in str(error) else f"{name}: {error}") from None
+    return replace(found, published=found.published or paper.figures(found.name))
 
 
 def text(recipe: Recipe) -> str:
@@ -86,7 +88,7 @@ class Change:
 
 def changes(one: "Recipe | Mapping[str, Any]", two: "Recipe | Mapping[str, Any]") -> list[Change]:
     """In what two recipes differ, labels left out. Either may be a recipe as plain values, as a run folder has it."""
-    a, b = (dict(_flat(schema.plain(r) if isinstance(r, Recipe) else r)) for r in (one, two))
+    a, b = (dict(flat(schema.plain(r) if isinstance(r, Recipe) else r)) for r in (one, two))
     found = [Change(key, a.get(key), b.get(key), purpose_of(key)) for key in {**a, **b} if a.get(key) != b.get(key)]
     return [change for change in found if change.purpose != "label"]
 
@@ -116,9 +118,10 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _flat(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def flat(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings by their dotted keys."""
     for key, value in mapping.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{key}.")
+            yield from flat(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dwindle.metrics import paper
 from dwindle.runs import schema
 
 SHIPPED = Path(__file__).parent / "recipes"
@@ -24,7 +25,8 @@ def shipped() -> dict[str, Path]:
 def labels(name: str) -> dict[str, Any]:
     """What the file of a shipped recipe says of itself; nothing of its settings is read."""
     mapping = schema.load(find(name).read_text(encoding="utf-8"), name)
-    return {key: mapping.get(key) for key in LABELS} | {"name": name}
+    found = {key: mapping.get(key) for key in LABELS} | {"name": name}
+    return found | {"published": found["published"] or paper.figures(name)}
 
 
 def mapping(name: str | Path, changes: Sequence[str] = ()) -> dict[str, Any]:

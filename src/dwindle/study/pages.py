@@ -265,8 +265,8 @@ def by_question(rows: list[Row], raters: int) -> list[dict[str, Any]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _source(text: str) -> highlight.Source:
-    return highlight.Source(text)
+def _source(text: str) -> highlight.SourceText:
+    return highlight.SourceText(text)
 
 
 @functools.lru_cache(maxsize=128)

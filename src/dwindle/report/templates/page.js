@@ -104,7 +104,8 @@ function examples(place, data) {
       make("h3", {}, item.id),
       make("p", {class: "key"},
         item.source ? make("span", {}, make("span", {class: "copied"}, "copied"), " three words or more in a row from the source") : null,
-        data.systems.length > 1 ? make("span", {}, make("span", {class: "other"}, "differs"), ` not in ${data.systems[0]}'s output`) : null),
+        data.systems.length > 1 ? make("span", {}, make("span", {class: "other"}, "differs"), ` not in ${data.systems[0]}'s output`) : null,
+        make("span", {}, make("span", {class: "again"}, "repeated"), " three words or more in a row that the output has had before")),
       make("div", {class: "texts"},
         ...shown.map(k => card(data.systems[k], words(item.outputs[k], sentences), `system s${k % 8}`, figures(item, k))),
         ...item.references.map((text, k) => card(item.references.length > 1 ? `reference ${k + 1}` : "reference", [text], "whole")),
@@ -119,9 +120,10 @@ function examples(place, data) {
 
   function words(parts, sentences) {
     if (!parts.length) return [make("em", {}, "(empty)")];
-    return parts.map(([text, copied, other]) => {
-      if (copied === null && !other) return text;
-      const span = make("span", {class: `${copied === null ? "" : "copied "}${other ? "other" : ""}`}, text);
+    return parts.map(([text, copied, other, repeated]) => {
+      if (copied === null && !other && !repeated) return text;
+      const marks = [copied === null ? "" : "copied", other ? "other" : "", repeated ? "again" : ""];
+      const span = make("span", {class: marks.filter(Boolean).join(" ")}, text);
       if (copied !== null && sentences[copied]) {
         const light = on => { span.classList.toggle("met", on); sentences[copied].classList.toggle("met", on); };
         span.addEventListener("mouseenter", () => light(true));
