@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from dwindle.attaching.handle import Handle, attach, detach
     from dwindle.attaching.prompt import source_span
     from dwindle.attaching.record import Record, record
-    from dwindle.attaching.saved import from_pretrained
     from dwindle.core.certify import Certificate, certify
     from dwindle.core.concave import BoxCox, Concave, Identity, Log, Power
     from dwindle.core.coverage import Coverage
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from dwindle.listening.choose import listeners
     from dwindle.listening.listeners import Finding, Listeners
     from dwindle.metrics.evaluate import evaluate
+    from dwindle.models.loading import from_pretrained
 
 __version__ = "0.1.0"
 
@@ -58,7 +58,6 @@ _HOMES = {
     "attaching.handle": ["Handle", "attach", "detach"],
     "attaching.prompt": ["source_span"],
     "attaching.record": ["Record", "record"],
-    "attaching.saved": ["from_pretrained"],
     "core.certify": ["Certificate", "certify"],
     "core.concave": ["BoxCox", "Concave", "Identity", "Log", "Power"],
     "core.coverage": ["Coverage"],
@@ -69,6 +68,7 @@ _HOMES = {
     "listening.choose": ["listeners"],
     "listening.listeners": ["Finding", "Listeners"],
     "metrics.evaluate": ["evaluate"],
+    "models.loading": ["from_pretrained"],
 }
 _HOME = {name: f"dwindle.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import dwindle
 from dwindle.models import build as building
 from dwindle.models.build import build, load, put_rule, save
 from dwindle.models.settings import ModelSettings
@@ -34,6 +35,16 @@ def test_saved_and_loaded_with_its_rule(kind, tmp_path):
     put_rule(again, "plain", None)
     assert not torch.allclose(loss(again, its_codec), loss(model, codec), rtol=1e-4)
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_pretrained_knows_every_model(kind, tmp_path):
+    """One call for the library's and ours, as ``dwindle inspect`` advises."""
+    model, codec = built(kind, rule="dim:log")
+    save(model, codec, tmp_path)
+    again = dwindle.from_pretrained(tmp_path)
+    assert type(again) is type(model)
+    torch.testing.assert_close(loss(again, codec), loss(model, codec))
 
 
 @pytest.mark.parametrize("kind", KINDS)

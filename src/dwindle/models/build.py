@@ -17,19 +17,19 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, BertModel, PreTraine
 
 from dwindle.attaching.find import cross_attention
 from dwindle.attaching.handle import attach, detach
-from dwindle.attaching.saved import from_pretrained
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Plain
 from dwindle.folder import cache
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
-from dwindle.models.fairseq import FairseqConfig, FairseqTransformer
+from dwindle.models.fairseq import FairseqConfig
+from dwindle.models.loading import from_pretrained
 from dwindle.models.pieces import pieces
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.models.pointer_generator.words import WordCodec
-from dwindle.models.presumm import PreSumm, PreSummConfig
+from dwindle.models.presumm import PreSummConfig
 from dwindle.models.settings import ModelSettings
 from dwindle.models.subword import FILE, NEWLINE, SENTENCE, SubwordCodec, published, trained
 from dwindle.models.top_down import TopDown, TopDownConfig
@@ -51,8 +51,6 @@ _OWN: dict[str, tuple[Any, Any]] = {
     TopDownConfig.model_type: (TopDown, RegionCodec),
 }
 """Our own models and their codecs, by model type."""
-_ATTACHED: dict[str, Any] = {PreSummConfig.model_type: PreSumm, FairseqConfig.model_type: FairseqTransformer}
-"""Models on library layers that the library does not have: they take a rule as the library's do."""
 
 
 def build(settings: ModelSettings, texts: Texts, seed: int, corpus: str | None = None) -> tuple[PreTrainedModel, Codec]:
@@ -135,7 +133,7 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
     if not (folder / FILE).is_file():
         raise ValueError(f"{folder} has no {FILE}: it is no model of a run, though it may be the start of one")
     with bars_on_terminals():
-        return from_pretrained(folder, _ATTACHED.get(kind), **changes), SubwordCodec.from_pretrained(folder)
+        return from_pretrained(folder, **changes), SubwordCodec.from_pretrained(folder)
 
 
 def _new(settings: ModelSettings, texts: Texts, corpus: str | None) -> tuple[PreTrainedModel, Codec]:

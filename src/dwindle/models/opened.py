@@ -5,10 +5,10 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedModel
 
-from dwindle.attaching.saved import from_pretrained
 from dwindle.models import build
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
+from dwindle.models.loading import from_pretrained
 from dwindle.models.subword import SubwordCodec
 
 _LONGEST = 1024
