@@ -27,7 +27,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoP
 
 import dwindle
 from dwindle.listening.heads import all_heads
-from dwindle.listening.listeners import LEAST, item_score
+from dwindle.listening.listeners import item_score
 from dwindle.listening.readers import reader_of
 from dwindle.listening.sound import RATE, read_wave
 from dwindle.listening.source import batches
@@ -266,7 +266,7 @@ def scored(model, eager, tokenizer, listeners, cases: list[Case], load, embed) -
         attention = every[n][:, rows[n], : len(source.owner)]
         kinds = {"all heads, coverage": attention.sum(1), "all heads, peak": attention.amax(1)}
         kinds["chosen heads, coverage"] = attention[chosen].sum(1)
-        kinds["chosen heads, peak"] = attention[chosen].amax(1).clamp(min=LEAST).log()
+        kinds["chosen heads, peak"] = attention[chosen].amax(1)
         if published:
             kinds["published alignment heads, peak"] = attention[published].amax(1)
         parts = {name: (-source.of_parts(kept).mean(0)) for name, kept in kinds.items()}
