@@ -27,10 +27,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoP
 
 import dwindle
 from dwindle.listening.heads import all_heads
-from dwindle.listening.listeners import LEAST, item_score
+from dwindle.listening.listeners import item_score
 from dwindle.listening.readers import reader_of
 from dwindle.listening.sound import RATE, read_wave
 from dwindle.listening.source import batches
+from dwindle.listening.text import TextReader
 
 BATCH, RESAMPLES = 8, 500
 INTACT = {"sentence": "intact, joined", "name": "intact, reference", "reference clause": "intact, reference"}
@@ -114,6 +115,21 @@ def shortened(reader, pairs, rng) -> Iterator[Case]:
         outputs = reader.write([one[3] for one in some])
         for (n, kind, source, _, gone), output in zip(some, outputs, strict=True):
             yield Case(n, kind, source, output, gone)
+
+
+def fast_writer(folder: str, tokenizer):
+    """The same translator run by CTranslate2: many times faster than ``generate()`` on a CPU."""
+    import ctranslate2
+
+    engine = ctranslate2.Translator(folder, compute_type="int8", intra_threads=1)
+
+    def write(sources: list[str]) -> list[str]:
+        pieces = [tokenizer.convert_ids_to_tokens(tokenizer(source)["input_ids"][:-1]) for source in sources]
+        told = engine.translate_batch(pieces, beam_size=1, max_decoding_length=160)
+        ids = [tokenizer.convert_tokens_to_ids(one.hypotheses[0]) for one in told]
+        return tokenizer.batch_decode(ids, skip_special_tokens=True)
+
+    return write
 
 
 # ---- speech
@@ -266,7 +282,7 @@ def scored(model, eager, tokenizer, listeners, cases: list[Case], load, embed) -
         attention = every[n][:, rows[n], : len(source.owner)]
         kinds = {"all heads, coverage": attention.sum(1), "all heads, peak": attention.amax(1)}
         kinds["chosen heads, coverage"] = attention[chosen].sum(1)
-        kinds["chosen heads, peak"] = attention[chosen].amax(1).clamp(min=LEAST).log()
+        kinds["chosen heads, peak"] = attention[chosen].amax(1)
         if published:
             kinds["published alignment heads, peak"] = attention[published].amax(1)
         parts = {name: (-source.of_parts(kept).mean(0)) for name, kept in kinds.items()}
@@ -401,6 +417,7 @@ def main() -> None:
     parser.add_argument("--year", type=int, default=2019)
     parser.add_argument("--items", type=int, default=150)
     parser.add_argument("--sources", type=int, default=120, help="for the listeners")
+    parser.add_argument("--engine", help="a folder of the same translator for CTranslate2, to write its outputs")
     parser.add_argument("--encoder", help="a sentence encoder, for the rival")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -412,6 +429,9 @@ def main() -> None:
         tokenizer.tokenizer.set_prefix_tokens(language="en", task="transcribe")
     model = kind.from_pretrained(asked.model).eval()
     eager = kind.from_pretrained(asked.model, attn_implementation="eager").eval()
+    if asked.engine:
+        write = fast_writer(asked.engine, tokenizer)
+        TextReader.write = lambda self, sources: write(sources)
     reader = reader_of(model, tokenizer)
     rng = random.Random(asked.year)
 

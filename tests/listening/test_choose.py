@@ -102,6 +102,7 @@ def test_rows_of_another_engine_give_the_same(model, tokenizer, chosen):
     theirs = chosen.finding(source, given.numpy(), pair[0])
     assert theirs.scores == pytest.approx(ours.scores, abs=1e-5)
     assert len(ears(model)) == 2
+    assert chosen.finding(source, given[:, :0], pair[0]).alarm
     with pytest.raises(ValueError, match="1 heads, rows"):
         chosen.finding(source, given[0])
 
