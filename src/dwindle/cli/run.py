@@ -1,12 +1,18 @@
 """``dwindle run RECIPE``: train, generate and score; ``dwindle train|generate RUN``: one step of a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
+from dwindle.cli import terminal
 from dwindle.cli.running import Changes, running, say, show_scores
 from dwindle.folder import names, processes
+
+if TYPE_CHECKING:
+    from dwindle.runs.recipe import Recipe
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 
@@ -17,6 +23,13 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE.", show_default=False)
     ] = None,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Only say what would be read, fetched, trained and decoded."),
+    ] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Try the whole recipe with three updates and three test items.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one JSON object.")] = False,
 ) -> None:
     """Run a recipe: train, generate, score. A run that was stopped goes on where it was.
@@ -26,15 +39,31 @@ def run(
     """
     with running():
         from dwindle.runs import recipe as recipes
+        from dwindle.runs import smoke as smokes
         from dwindle.runs import steps
 
-        made = steps.run(recipes.read(recipe, changes or []), out, say=say)
+        wanted = recipes.read(recipe, changes or [])
+        if plan:
+            _show_plan(wanted, out)
+            return
+        made = smokes.smoke(wanted, out, say) if smoke else steps.run(wanted, out, say=say)
         if not processes.first():
             return
         if as_json:
             typer.echo((made.path / names.SCORES).read_text(encoding="utf-8"), nl=False)
         else:
             show_scores(made)
+
+
+def _show_plan(wanted: "Recipe", out: Path | None) -> None:
+    from dwindle.runs.plan import plan
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column()
+    for what, sentence in plan(wanted, out).rows():
+        table.add_row(what, escape(sentence))
+    terminal.console().print(table)
 
 
 def train(folder: Folder) -> None:

@@ -49,7 +49,7 @@ def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) 
     """The run of a recipe, locked for this command, with its start trained."""
     folder = folder or ROOT / wanted.name
     if wanted.start:
-        start = start or _beside(folder, wanted)
+        start = start or beside(folder, wanted)
     with _full_disk(folder), job.opened(folder, wanted, start) as made:
         if not made.done("generate"):
             _check(made)
@@ -74,7 +74,7 @@ def _check_images(run: Job, codec: Any) -> None:
                 codec.check(example.image)
 
 
-def _beside(folder: Path, wanted: Recipe) -> Path:
+def beside(folder: Path, wanted: Recipe) -> Path:
     """Where the start of a recipe lives: with the other runs if this one does, else inside its folder."""
     shared = folder == ROOT / wanted.name and wanted.start and wanted.start.name
     return ROOT / wanted.start.name if shared else folder / names.START  # type: ignore[union-attr]

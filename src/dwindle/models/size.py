@@ -1,0 +1,60 @@
+"""How many parameters a model has, before it is built or fetched."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+
+from dwindle.models import presets
+from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.model import PointerGenerator
+from dwindle.models.settings import ModelSettings
+from dwindle.models.top_down import TopDown, TopDownConfig
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What a new model asks of its vocabulary: how large it is."""
+
+    size: int
+    pad_token_id: int = 0
+    bos_token_id: int = 1
+    eos_token_id: int = 2
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def parameters(settings: ModelSettings, width: int = 0) -> int | None:
+    """Of a new model, its vocabulary as large as it may be, or of the folder that it starts from.
+
+    None for a name on the hub. ``width``: that of an image's features. Nothing is computed: the weights of a new model
+    are only described.
+    """
+    if settings.start is not None:
+        return _saved(Path(settings.start)) if Path(settings.start).is_dir() else None
+    numbers = presets.shape(settings.kind, settings.size, settings.dropout)
+    words, longest = _Words(settings.vocabulary), max(settings.source_length, settings.target_length)
+    with torch.device("meta"):
+        if settings.kind == "pointer-generator":
+            model = PointerGenerator(
+                PointerGeneratorConfig(vocab_size=len(words), coverage=settings.coverage, copy=settings.copy, **numbers)
+            )
+        elif settings.kind == "top-down":
+            model = TopDown(TopDownConfig(vocab_size=len(words), feature_size=width, **numbers))
+        elif settings.kind == "bertsum":
+            model = presets.bertsum(numbers, words, longest, presets.BERT[settings.size])
+        else:
+            make = presets.bart if settings.kind == "bart" else presets.transformer
+            model = make(numbers, words, longest)
+    return int(model.num_parameters())
+
+
+def _saved(folder: Path) -> int | None:
+    """The numbers in a folder's weights, by their headers; None where they are not in safetensors."""
+    total = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, "pt") as weights:
+            total += sum(torch.Size(weights.get_slice(name).get_shape()).numel() for name in weights.keys())  # noqa: SIM118
+    return total or None
