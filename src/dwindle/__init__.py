@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dwindle.attaching.handle import Handle, attach, detach
-    from dwindle.attaching.prompt import source_span
+    from dwindle.attaching.handle import Handle, attach, detach, handle_of, source_span
     from dwindle.attaching.record import Record, record
     from dwindle.attaching.saved import from_pretrained
     from dwindle.core.certify import Certificate, certify
@@ -42,14 +41,14 @@ __all__ = [
     "detach",
     "evaluate",
     "from_pretrained",
+    "handle_of",
     "record",
     "rule",
     "source_span",
 ]
 
 _HOMES = {
-    "attaching.handle": ["Handle", "attach", "detach"],
-    "attaching.prompt": ["source_span"],
+    "attaching.handle": ["Handle", "attach", "detach", "handle_of", "source_span"],
     "attaching.record": ["Record", "record"],
     "attaching.saved": ["from_pretrained"],
     "core.certify": ["Certificate", "certify"],

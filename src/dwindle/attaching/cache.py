@@ -13,15 +13,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import (
+
+from dwindle.attaching.library import (
     Cache,
     DynamicLayer,
     DynamicSlidingWindowLayer,
     EncoderDecoderCache,
     StaticLayer,
     StaticSlidingWindowLayer,
+    layer_at,
+    unregistered,
 )
-
 from dwindle.core.coverage import Coverage
 
 _UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at once
@@ -129,6 +131,11 @@ class CoveredLayer:
         return _rebuild, (plain, self.__dict__)
 
 
+def cache_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
+    """The cache that a module was called with, if any."""
+    return next((x for x in (*kwargs.values(), *args) if isinstance(x, Cache)), None)
+
+
 def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
     """The layer that carries the coverage of the cross-attention ``layer_idx``, about to see ``rows`` more rows.
 
@@ -144,10 +151,7 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
 def covered_itself(cache: Cache, layer_idx: int) -> CoveredLayer:
     """The layer that carries the coverage of the self-attention ``layer_idx``: its own, before it stores this call."""
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    if own.layer_class_to_replicate is not None:
-        while len(own.layers) <= layer_idx:  # the library makes them when they are first used
-            own.layers.append(own.layer_class_to_replicate())
-    if layer_idx >= len(own.layers):
+    if layer_at(own, layer_idx) is None:
         raise ValueError(f"layer {layer_idx} has no cache of its own: leave it out with layers=[...]")
     return _checked(own, layer_idx, own.get_seq_length(layer_idx))
 
@@ -170,8 +174,7 @@ def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
 
 def _covered_class(plain: type[Any]) -> type[Any]:
     if plain not in _CLASSES:
-        # _layer_type: the library would register the subclass in place of its parent.
-        _CLASSES[plain] = type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
+        _CLASSES[plain] = unregistered(f"Covered{plain.__name__}", (CoveredLayer, plain))
     return _CLASSES[plain]
 
 
