@@ -22,18 +22,18 @@ RULES = [
     "dydim:boxcox(0.2),identity",
     "dydim:log,power(0.5)+protect(0,-1)",
     "dim:boxcox(0.5)+renormalise",
+    "dydim:log,power(0.5)+renormalise+protect(0,-1)",
+    "dim:power(0.65)+share_heads",
+    "dydim:log,power(0.5)+share_heads",
     "dydim:log,power(0.5)+share_heads+renormalise+protect(0,-1)",
 ]
 # B, H, Hk, T, S, D, Dv: odd sizes, grouped heads, several blocks of rows, one row, a single source position.
 SHAPES = [(2, 4, 2, 5, 7, 8, 8), (1, 2, 2, 300, 40, 16, 24), (1, 3, 1, 3, 33, 20, 7), (2, 1, 1, 1, 1, 1, 1)]
 OPTIONS = ["none", "mask", "row mask", "float mask", "bias", "row bias", "softcap", "coverage", "protected"]
+OPTIONS += ["prompt", "prompt, protected, coverage"]
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 Shape = tuple[int, ...]
-
-
-def in_kernels(rule: str) -> bool:
-    return "renormalise" not in rule and "share_heads" not in rule
 
 
 def tensors(seed: int, shape: Shape, dtype: torch.dtype) -> list[torch.Tensor]:
@@ -51,6 +51,12 @@ def options(name: str, rule: str, shape: Shape, dtype: torch.dtype) -> dict:
     mask = torch.rand(b, 1, t, s) < 0.7
     mask[0, 0, t // 2] = False  # a row that may attend to nothing
     one = 1 if "share_heads" in rule else h
+    covered = s - s // 3
+    prompt = {
+        "source": torch.rand(b, covered) < 0.8,
+        "rows": torch.rand(b, t) < 0.7,
+        "mask": torch.rand(b, 1, t, s) < 0.9,
+    }
     return {
         "none": {},
         "mask": {"mask": torch.rand(b, 1, 1, s) < 0.7, "scale": 0.7},
@@ -61,6 +67,12 @@ def options(name: str, rule: str, shape: Shape, dtype: torch.dtype) -> dict:
         "softcap": {"softcap": 2.0},
         "coverage": {"coverage": Coverage(3 * torch.rand(b, s, one).mT, torch.rand(b, s, one).mT.mul(0.2))},  # strided
         "protected": {"protected": torch.rand(b, s) < 0.3},
+        "prompt": prompt,
+        "prompt, protected, coverage": {
+            **prompt,
+            "protected": torch.rand(b, h, covered) < 0.3,
+            "coverage": Coverage(3 * torch.rand(b, one, covered), torch.rand(b, one, covered).mul(0.2)),
+        },
     }[name]
 
 
@@ -77,7 +89,7 @@ def results(backend: str, rule: str, shape: Shape, name: str, dtype: torch.dtype
     loss = 0
     for i, x in enumerate((context, *after)):
         weights = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(dtype)
-        if i == 0 or (name == "coverage" and (i == 1 or rule.startswith("dydim"))):
+        if i == 0 or ("coverage" in name and (i == 1 or rule.startswith("dydim"))):
             loss = loss + (x * weights).sum()
     loss.backward()
     gradients = [torch.zeros_like(x) if x.grad is None else x.grad for x in (*inputs, *more)]

@@ -30,8 +30,6 @@ RULE = "dydim:log,power(0.5)"
 @pytest.mark.parametrize("rule", matrix.RULES)
 @pytest.mark.parametrize("options", matrix.OPTIONS)
 def test_matrix(backend, rule, options):
-    if backend == "cpu" and not matrix.in_kernels(rule):
-        pytest.skip("the kernel leaves this rule to the chunked path")
     for shape in matrix.SHAPES:
         for dtype in matrix.TOLERANCES:
             matrix.compare(backend, rule, shape, options, dtype)
@@ -105,7 +103,7 @@ def run_matrix(argument, **environment):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("rule", ["plain", "dim:power(0.65)", RULE])
+@pytest.mark.parametrize("rule", ["plain", "dim:power(0.65)", RULE, f"{RULE}+renormalise+protect(1)"])
 def test_gradcheck(backend, rule):
     make = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)  # noqa: E731
     q, k, v, bias = make(1, 2, 3, 4), make(1, 1, 5, 4), make(1, 1, 5, 3), make(1, 2, 3, 5)
@@ -208,19 +206,23 @@ def test_large_scores_neither_overflow_nor_vanish(backend, large):
     torch.testing.assert_close(context.double(), expected, atol=5e-3, rtol=1e-2)
 
 
+OPTIONS = ["", "+renormalise", "+renormalise+protect(0,-1)", "+share_heads", "+share_heads+renormalise+protect(3)"]
+
+
 @needs_kernel
 @pytest.mark.parametrize("threads", [1, 3])
-def test_threads_do_not_change_the_numbers(threads):
+@pytest.mark.parametrize("options", OPTIONS)
+def test_threads_do_not_change_the_numbers(threads, options):
     # One head and three: whole units, teams, and threads without work.
     before = torch.get_num_threads()
     try:
         for heads in (1, 3):
             q, k, v = (x.requires_grad_() for x in matrix.tensors(0, (1, heads, 1, 33, 400, 16, 16), torch.float32))
             torch.set_num_threads(threads)
-            context, _ = dwindle.attention(q, k, v, rule=RULE, backend="cpu")
+            context, _ = dwindle.attention(q, k, v, rule=RULE + options, backend="cpu")
             context.square().sum().backward()
             twins = [x.detach().double().requires_grad_() for x in (q, k, v)]
-            exact, _ = dwindle.attention(*twins, rule=RULE, backend="eager")
+            exact, _ = dwindle.attention(*twins, rule=RULE + options, backend="eager")
             exact.square().sum().backward()
             for x, twin in zip((q, k, v), twins, strict=True):
                 torch.testing.assert_close(x.grad.double(), twin.grad, atol=1e-4, rtol=1e-3)
@@ -229,34 +231,58 @@ def test_threads_do_not_change_the_numbers(threads):
 
 
 @needs_kernel
-def test_long_sources_are_shared_by_a_team():
+@pytest.mark.parametrize("options", ["", "+renormalise+protect(0,-1)+share_heads"])
+def test_long_sources_are_shared_by_a_team(options):
     q, k, v = matrix.tensors(0, (1, 2, 2, 128, 8200, 8, 8), torch.float32)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        context, coverage = dwindle.attention(q, k, v, rule=RULE, backend="cpu")
+        context, coverage = dwindle.attention(q, k, v, rule=RULE + options, backend="cpu")
     finally:
         torch.set_num_threads(before)
-    exact, after = dwindle.attention(q.double(), k.double(), v.double(), rule=RULE, backend="eager")
+    exact, after = dwindle.attention(q.double(), k.double(), v.double(), rule=RULE + options, backend="eager")
     torch.testing.assert_close(context.double(), exact, atol=1e-5, rtol=1e-3)
     torch.testing.assert_close(coverage.total.double(), after.total, atol=1e-5, rtol=1e-4)
 
 
-def operator_arguments():
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_dropout_with_every_option(backend, options):
+    """The gradient is of the weights that were dropped: linear in v."""
+    q, k, v = (x.requires_grad_() for x in matrix.tensors(0, (1, 2, 2, 20, 40, 8, 8), torch.float64))
+    settings = {"rule": RULE + options, "dropout": 0.3, "backend": backend}
+    torch.manual_seed(5)
+    context, _ = dwindle.attention(q, k, v, **settings)
+    context.sum().backward()
+    torch.manual_seed(5)
+    again, _ = dwindle.attention(q, k, v.detach() + 1e-3 * v.grad, **settings)
+    assert (again - context).sum().item() == pytest.approx(1e-3 * v.grad.square().sum().item(), rel=1e-6)
+    step = 1e-6 * q.grad
+    torch.manual_seed(5)
+    moved, _ = dwindle.attention(q.detach() + step, k, v, **settings)
+    assert (moved - context).sum().item() == pytest.approx((step * q.grad).sum().item(), rel=1e-4)
+
+
+def operator_arguments(options=(0.0, 0.0)):
     q, k, v = (x.requires_grad_() for x in matrix.tensors(0, (1, 2, 1, 6, 9, 8, 8), torch.float32))
     bias = torch.randn(1, 2, 6, 9, requires_grad=True)
     mask = torch.rand(1, 1, 1, 9) < 0.8
-    state = torch.rand(1, 2, 9), torch.rand(1, 2, 9)
-    rule = [2.0, 1.0, 0.0, 0.5, 0.5, 0.0, *terms(0.0), *terms(0.5)]
-    return (q, k, v, bias, mask, None, *state, None, rule, 0.3, 0.0, 0.0, 1, True)
+    covered = 7 if any(options) else 9
+    source = torch.ones(1, covered, dtype=torch.bool) if any(options) else None
+    state = torch.rand(2, 1, 1 if options[1] else 2, covered)
+    rule = [2.0, 1.0, 0.0, 0.5, 0.5, 0.0, *options, *terms(0.0), *terms(0.5)]
+    return (q, k, v, bias, mask, None, source, None, *state, None, rule, 0.3, 0.0, 0.0, 1, True)
 
 
 @needs_kernel
-def test_opcheck():
-    torch.library.opcheck(op.attention, operator_arguments())
+@pytest.mark.parametrize(
+    "options", [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)], ids=["none", "renormalise", "and share_heads"]
+)
+def test_opcheck(options):
+    torch.library.opcheck(op.attention, operator_arguments(options))
     with torch.no_grad():
         torch.library.opcheck(op.step, tuple(
-            x.detach() if isinstance(x, torch.Tensor) else x for x in operator_arguments()[:-1]
+            x.detach().clone() if isinstance(x, torch.Tensor) else x for x in operator_arguments(options)[:-1]
         ))  # fmt: skip
 
 
@@ -393,7 +419,7 @@ def test_a_failing_build_says_why(monkeypatch, capsys, tmp_path):
     ("more", "said"),
     [
         ({"backend": "cuda"}, "unknown backend 'cuda'"),
-        ({"backend": "cpu", "rule": "dim:log+renormalise"}, "cannot do this"),
+        ({"backend": "cpu", "rule": "temporal"}, "cannot do this"),
         ({"backend": "triton"}, "cannot do this"),
         ({"mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)}, "mask has shape"),
         ({"mask": torch.ones(5, dtype=torch.int64)}, "mask is torch.int64"),

@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
+import dwindle
 from dwindle.core.coverage import Coverage
-from dwindle.core.notation import rule
-from dwindle.core.temporal import Temporal
+from dwindle.core.notation import row_rule, rule
+from dwindle.core.temporal import Temporal, TemporalCoverage
 
 
 def loop(scores):
@@ -29,7 +30,7 @@ def made(rows=6, positions=5, masked=True):
 
 def test_equals_the_loop():
     scores = made()
-    rows, after = Temporal().rows(scores, None)
+    rows, _, after = Temporal().attend(scores)
     for b in range(2):
         for h in range(3):
             assert torch.allclose(rows[b, h], loop(scores[b, h]))
@@ -40,32 +41,33 @@ def test_equals_the_loop():
 @pytest.mark.parametrize("cut", [1, 3, 5])
 def test_any_split(cut):
     scores = made()
-    whole, end = Temporal().rows(scores, None)
-    first, between = Temporal().rows(scores[..., :cut, :], None)
-    second, after = Temporal().rows(scores[..., cut:, :], between)
+    _, whole, end = Temporal().attend(scores)
+    _, first, between = Temporal().attend(scores[..., :cut, :])
+    _, second, after = Temporal().attend(scores[..., cut:, :], between)
     assert torch.allclose(torch.cat([first, second], -2), whole)
     assert all(torch.allclose(x, y) for x, y in zip(after, end, strict=True))
 
 
 def test_a_reset_cache_is_a_start():
     scores = made()
-    assert torch.equal(Temporal().rows(scores, Coverage.none(scores))[0], Temporal().rows(scores, None)[0])
+    zero = TemporalCoverage(*Coverage.none(scores))
+    assert torch.equal(Temporal().attend(scores, zero).weights, Temporal().attend(scores).weights)
 
 
 @pytest.mark.parametrize("low", [-65504.0, torch.finfo(torch.float32).min])
 def test_masks_that_are_low_numbers(low):
     scores = made()
     other = scores.masked_fill(scores == -math.inf, low)
-    assert torch.equal(Temporal().rows(other, None)[0], Temporal().rows(scores, None)[0])
+    assert torch.equal(Temporal().attend(other).weights, Temporal().attend(scores).weights)
 
 
 def test_a_row_of_padding_is_skipped():
     """It attends to nothing, and the rows after it are as if it were not there."""
     scores = made()
     padded = torch.cat([scores[..., :2, :], torch.full_like(scores[..., :1, :], -math.inf), scores[..., 2:, :]], -2)
-    rows = Temporal().rows(padded, None)[0]
+    rows = Temporal().attend(padded).weights
     assert not rows[..., 2, :].any()
-    assert torch.allclose(rows[..., [0, 1, 3, 4, 5, 6], :], Temporal().rows(scores, None)[0])
+    assert torch.allclose(rows[..., [0, 1, 3, 4, 5, 6], :], Temporal().attend(scores).weights)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -74,7 +76,7 @@ def test_gradients(masked):
     scores = made(4, 4, masked).requires_grad_()
     real = scores.detach() > -math.inf
     weight = torch.randn_like(scores)
-    (Temporal().rows(scores, None)[0] * weight).sum().backward()
+    (Temporal().attend(scores).weights * weight).sum().backward()
     assert torch.isfinite(scores.grad).all()
     assert not scores.grad[~real].any()
     for index in [(0, 0, 0, 1), (0, 2, 2, 0), (1, 1, 3, 1)]:
@@ -82,14 +84,14 @@ def test_gradients(masked):
         for change in (1e-6, -1e-6):
             moved = scores.detach().clone()
             moved[index] += change
-            ends.append((Temporal().rows(moved, None)[0] * weight).sum())
+            ends.append((Temporal().attend(moved).weights * weight).sum())
         assert scores.grad[index] == pytest.approx(float(ends[0] - ends[1]) / 2e-6, abs=1e-6)
 
 
 def test_large_scores_do_not_overflow():
     scores = made().float() * 100
     assert torch.allclose(
-        Temporal().rows(scores, None)[0].double(), Temporal().rows(scores.double(), None)[0], atol=1e-4
+        Temporal().attend(scores).weights.double(), Temporal().attend(scores.double()).weights, atol=1e-4
     )
 
 
@@ -99,5 +101,31 @@ def test_its_name():
     for text in ("temporal:log", "temporal+renormalise"):
         with pytest.raises(ValueError, match="temporal"):
             rule(text)
-    with pytest.raises(ValueError, match="made from scores"):
-        Temporal()(torch.rand(2, 3))
+    with pytest.raises(ValueError, match="works from scores"):
+        row_rule("temporal")
+
+
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_in_the_attention_call(backend):
+    """Whole, in steps and in place: as any rule."""
+    q, k, v = (torch.randn(2, 3, n, 4, dtype=torch.float64) for n in (6, 5, 5))
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
+    context, after = dwindle.attention(q, k, v, rule="temporal", mask=mask, backend=backend)
+    scores = (q @ k.mT / 2).masked_fill(~mask, -math.inf)
+    expected = Temporal().attend(scores)
+    torch.testing.assert_close(context, expected.weights @ v)
+    torch.testing.assert_close(after, expected.coverage)
+    _, coverage = dwindle.attention(q[:, :, :2], k, v, rule="temporal", mask=mask, backend=backend)
+    rest, same = dwindle.attention(
+        q[:, :, 2:], k, v, rule="temporal", mask=mask, coverage=coverage, inplace=True, backend=backend
+    )
+    torch.testing.assert_close(rest, context[:, :, 2:])
+    torch.testing.assert_close(same, after)
+
+
+def test_kernels_refuse_what_they_do_not_know():
+    """Neither a rule of scores nor a g of the user's becomes plain attention."""
+    q, k, v = (torch.randn(1, 1, 3, 4) for _ in range(3))
+    for backend in ("cpu", "triton", "chunked"):
+        with pytest.raises(ValueError, match="cannot do this"):
+            dwindle.attention(q, k, v, rule="temporal", backend=backend)

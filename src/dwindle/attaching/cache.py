@@ -24,7 +24,6 @@ from dwindle.attaching.library import (
     layer_at,
     unregistered,
 )
-from dwindle.core.coverage import Coverage
 
 _UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at once
 
@@ -33,16 +32,17 @@ _UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at
 class Step:
     """One call of a layer, kept so that some of its rows can be taken back."""
 
-    before: Coverage | None
+    before: Any
     rows: int
-    replay: Callable[[int], Coverage]
-    """The coverage after only the first so many rows of the call."""
+    replay: Callable[[int], Any] | None
+    """The coverage after only the first so many rows of the call, while it is the last one."""
 
 
 class CoveredLayer:
     """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it, or of its own."""
 
-    coverage: Coverage | None
+    coverage: Any
+    """What the rule left; None before the first row."""
     protected: Tensor | None
     """Bool (B, S): source positions that a rule protects."""
     source: Tensor | None
@@ -50,6 +50,8 @@ class CoveredLayer:
     seen: Tensor
     """How many rows the coverage has seen. A tensor, for compiled graphs guard on every integer they meet."""
     steps: deque[Step]
+    moved: bool
+    """Whether the rows were reordered, repeated or selected since the last step that could be taken back."""
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         super().reorder_cache(beam_idx)  # type: ignore[misc]
@@ -66,6 +68,7 @@ class CoveredLayer:
     def reset(self) -> None:
         super().reset()  # type: ignore[misc]
         self.steps.clear()
+        self.moved = False
         self.seen.zero_()
         self.protected = self.source = None
         if isinstance(self, StaticLayer) and self.coverage is not None:
@@ -82,27 +85,41 @@ class CoveredLayer:
                 raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
             step = self.steps.pop()
             kept = max(step.rows - left, 0)
-            self.coverage = step.replay(kept) if kept else step.before
+            if kept and step.replay is None:
+                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
+            self.coverage = step.replay(kept) if kept and step.replay else step.before
             if kept:
                 self.steps.append(Step(step.before, kept, step.replay))
             self.seen -= step.rows - kept
             left -= step.rows - kept
 
-    def advance(self, after: Coverage, rows: int, replay: Callable[[int], Coverage]) -> None:
+    @property
+    def overwritable(self) -> bool:
+        """Whether the next call may overwrite the coverage: that of beams that have just moved, for no step before that
+        can be taken back any more."""
+        return self.moved and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+    def overwritten(self, rows: int) -> None:
+        """A call of ``rows`` rows has moved the coverage on in place."""
+        self.seen += rows
+
+    def advance(self, after: Any, rows: int, replay: Callable[[int], Any]) -> None:
         """Take the coverage after one more call of ``rows`` rows."""
         self.seen += rows
+        self.moved = False
         if isinstance(self, StaticLayer):
             # Fixed addresses: a compiled graph writes to the tensors it was traced with.
             if self.coverage is None:
-                self.coverage = Coverage(after.total.clone(), after.peak.clone())
+                self.coverage = after.clone()
                 if not torch.compiler.is_compiling():
                     for x in (*self.coverage, self.seen):
                         torch._dynamo.mark_static_address(x)
             else:
-                self.coverage.total.copy_(after.total)
-                self.coverage.peak.copy_(after.peak)
+                self.coverage.copy_(after)
             return
-        step = Step(self.coverage, rows, replay)
+        step = Step(self.coverage, rows, replay if rows > 1 else None)  # one row is taken back or not
+        if self.steps:
+            self.steps[-1].replay = None  # it holds the keys of its call
         self.coverage = after
         if after.total.requires_grad:
             return  # a graph is being built: nobody takes back a training step
@@ -111,8 +128,9 @@ class CoveredLayer:
         while len(self.steps) > keep:
             self.steps.popleft()
 
-    def _move(self, coverage: Callable[[Coverage], Coverage], mask: Callable[[Tensor], Tensor]) -> None:
+    def _move(self, coverage: Callable[[Any], Any], mask: Callable[[Tensor], Tensor]) -> None:
         self.steps.clear()
+        self.moved = self.coverage is not None
         if self.protected is not None:
             self.protected = mask(self.protected)
         if self.source is not None:
@@ -121,8 +139,7 @@ class CoveredLayer:
             return
         moved = coverage(self.coverage)
         if isinstance(self, StaticLayer):
-            self.coverage.total.copy_(moved.total)
-            self.coverage.peak.copy_(moved.peak)
+            self.coverage.copy_(moved)
         else:
             self.coverage = moved
 
@@ -161,7 +178,7 @@ def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
     layer: Any = own.layers[layer_idx]
     if not isinstance(layer, CoveredLayer):
         layer = own.layers[layer_idx] = _rebuild(type(layer), layer.__dict__)
-        layer.coverage, layer.protected, layer.source, layer.steps = None, None, None, deque()
+        layer.coverage, layer.protected, layer.source, layer.steps, layer.moved = None, None, None, deque(), False
         layer.seen = torch.zeros((), dtype=torch.long)
     if not torch.compiler.is_compiling() and int(layer.seen) != int(length):
         raise ValueError(

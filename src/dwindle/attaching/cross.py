@@ -11,7 +11,7 @@ Shapes: B batch, H heads, T rows of this call, S source positions.
 from __future__ import annotations  # CoveredLayer needs transformers, which is imported only when attaching
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,11 +21,9 @@ from torch.nn import functional as F
 
 from dwindle.attaching.find import Path, decoder_layer
 from dwindle.attaching.hooks import FLEX, Arguments, Attached, Hook, Scoring, given, parameters
-from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention
 from dwindle.core.rules import Rule
 from dwindle.core.softmax import grouped
-from dwindle.core.temporal import Temporal
 
 if TYPE_CHECKING:
     from dwindle.attaching.cache import CoveredLayer
@@ -55,7 +53,7 @@ class Pass:
         return self.at.link.rule
 
     @property
-    def coverage(self) -> Coverage | None:
+    def coverage(self) -> Any:
         return self.layer.coverage if self.layer is not None else None
 
     def protected(self, positions: int) -> Tensor | None:
@@ -71,7 +69,7 @@ class Pass:
             self.layer.protected = mask
         return mask
 
-    def finish(self, after: Coverage, rows: int, replay: Callable[[int], Coverage]) -> None:
+    def finish(self, after: Any, rows: int, replay: Callable[[int], Any]) -> None:
         if self.layer is not None:
             self.layer.advance(after, rows, replay)
 
@@ -198,56 +196,55 @@ def attend(
     if dwindle_pass is None:
         raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     one = dwindle_pass
-    scoring = Scoring(_mask(attention_mask, one.rows), position_bias, scaling, softcap)
-    protected = one.protected(key.shape[2])
-    how = {"rule": one.rule, "protected": protected, "backend": one.at.link.backend, **scoring.arguments}
-    before = one.coverage
+    work = Work(
+        query, key, value, Scoring(_mask(attention_mask, one.rows), position_bias, scaling, softcap),
+        one.rule, one.protected(key.shape[2]), one.at.link.backend,
+    )  # fmt: skip
+    before, rows = one.coverage, query.shape[2]
     weights = None
-    if one.at.heard or one.at.returns_weights or isinstance(one.rule, Temporal):
-        context, weights, after = _visible(one, query, key, value, dropout, scoring, protected)
+    if one.layer is not None and one.layer.overwritable and not one.at.seen:
+        context, _ = work.attention(before, dropout, inplace=True)
+        one.layer.overwritten(rows)
     else:
-        context, after = attention(query, key, value, coverage=before, dropout=dropout, **how)
-    one.finish(after, query.shape[2], partial(_replay, one.rule, query, key, value, before, scoring, protected))
+        if one.at.seen:
+            context, weights, after = _visible(one, work, before, dropout)
+        else:
+            context, after = work.attention(before, dropout)
+        one.finish(after, rows, partial(work.replay, before))
     return context.transpose(1, 2).contiguous(), weights
 
 
-def _visible(
-    one: Pass, query: Tensor, key: Tensor, value: Tensor, dropout: float, scoring: Scoring, protected: Tensor | None
-) -> tuple[Tensor, Tensor, Coverage]:
+@dataclass(frozen=True)
+class Work:
+    """What one call of ``attend`` computes with."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scoring: Scoring
+    rule: Rule
+    protected: Tensor | None
+    backend: str | None
+
+    def attention(self, before: Any, dropout: float = 0.0, inplace: bool = False) -> tuple[Tensor, Any]:
+        """The context (B, H, T, D) and the coverage after it."""
+        how = {"rule": self.rule, "protected": self.protected, "backend": self.backend, **self.scoring.arguments}
+        return attention(self.query, self.key, self.value, coverage=before, dropout=dropout, inplace=inplace, **how)
+
+    def replay(self, before: Any, rows: int) -> Any:
+        """The coverage after the first ``rows`` rows."""
+        first = replace(self, query=self.query[:, :, :rows], scoring=self.scoring.rows(slice(rows)))
+        return first.attention(before)[1]
+
+
+def _visible(one: Pass, work: Work, before: Any, dropout: float) -> tuple[Tensor, Tensor, Any]:
     """The same with the rows of attention held in memory, for whoever wants to see them."""
-    attended, weights, after = _rows(one.rule, query, key, one.coverage, scoring, protected)
+    scores = work.scoring.scores(work.query, work.key)
+    by_head = None if work.protected is None else work.protected[:, None, :]
+    attended, weights, after = work.rule.attend(scores, before, protected=by_head)
     one.at.hear(attended, weights)
     used = F.dropout(weights, dropout) if dropout else weights
-    return used.to(value.dtype) @ grouped(value, query.shape[1]), weights, after
-
-
-def _rows(
-    rule: Rule, query: Tensor, key: Tensor, coverage: Coverage | None, scoring: Scoring, protected: Tensor | None
-) -> tuple[Tensor, Tensor, Coverage]:
-    """Attention and weights (B, H, T, S), and the coverage after them."""
-    if isinstance(rule, Temporal):
-        rows, after = rule.rows(scoring.scores(query, key), coverage)
-        return rows, rows, after
-    attended = scoring.attention(query, key)
-    by_head = None if protected is None else protected[:, None, :]
-    return attended, *rule(attended, coverage, protected=by_head)
-
-
-def _replay(
-    rule: Rule,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    before: Coverage | None,
-    scoring: Scoring,
-    protected: Tensor | None,
-    rows: int,
-) -> Coverage:
-    """The coverage after the first ``rows`` rows of a call."""
-    query, scoring = query[:, :, :rows], scoring.rows(slice(rows))
-    if isinstance(rule, Temporal):
-        return _rows(rule, query, key, before, scoring, protected)[2]
-    return attention(query, key, value, rule=rule, coverage=before, protected=protected, **scoring.arguments)[1]
+    return used.to(work.value.dtype) @ grouped(work.value, work.query.shape[1]), weights, after
 
 
 def _mask(mask: Tensor | None, rows: Tensor | None) -> Tensor | None:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from dwindle.attaching.prompt import PromptSource, trimmed
 from dwindle.attaching.threads import changing, refuse_others
 from dwindle.core.concave import Concave
 from dwindle.core.coverage import Coverage
-from dwindle.core.functional import Backend
+from dwindle.core.functional import BACKENDS
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Rule
 
@@ -111,7 +111,7 @@ def attach(
     layers: int | range | list[int] | None = None,
     modules: list[str] | None = None,
     source: Literal["prompt"] | None = None,
-    backend: Backend | None = None,
+    backend: str | None = None,
 ) -> Handle:
     """Put ``rule`` into the cross-attention of ``model``, or into the self-attention of a decoder-only one.
 
@@ -218,8 +218,8 @@ def _find(model: PreTrainedModel, modules: list[str] | None, where: Source) -> l
 
 
 def _check_backend(backend: str | None) -> None:
-    if backend is not None and backend not in get_args(Backend):
-        known = ", ".join(map(repr, get_args(Backend)))
+    if backend is not None and backend not in BACKENDS:
+        known = ", ".join(map(repr, BACKENDS))
         raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or None for the fastest")
 
 

@@ -14,8 +14,6 @@ from torch.overrides import TorchFunctionMode
 
 from dwindle.attaching.cross import CrossAttention, Pass
 from dwindle.attaching.find import Path
-from dwindle.core.coverage import Coverage, state_dtype
-from dwindle.core.temporal import Temporal
 
 
 @dataclass
@@ -57,31 +55,24 @@ class _Diminish(TorchFunctionMode):
             return out
         self.done = True
         scores = args[0] if args else kwargs["input"]
-        return self._diminished(scores if isinstance(self.one.rule, Temporal) else out).to(out.dtype)
+        return self._diminished(scores).to(out.dtype)
 
-    def _diminished(self, attention: Tensor) -> Tensor:
-        """The weights, from what the softmax gave, or took if the rule works on scores."""
+    def _diminished(self, scores: Tensor) -> Tensor:
+        """The weights, from what the softmax took."""
         one = self.one
-        shape = attention.shape
+        shape = scores.shape
         # Some families fold the heads into the batch: (B H, T, S). Coverage is kept as (B, H, S) all the same.
-        rows = attention if attention.dim() == 4 else attention.view(one.batch, -1, *shape[1:])
-        temporal = isinstance(one.rule, Temporal)
+        scores = scores if scores.dim() == 4 else scores.view(one.batch, -1, *shape[1:])
         if one.rows is not None:
-            rows = rows.masked_fill(~one.rows[:, None, :, None], -torch.inf if temporal else 0)
+            scores = scores.masked_fill(~one.rows[:, None, :, None], -torch.inf)
         mask = one.protected(shape[-1])
         protected = None if mask is None else mask[:, None, :]
         before = one.coverage
+        attended, weights, after = one.rule.attend(scores, before, protected=protected)
+        one.at.hear(attended, weights)
 
-        def diminish(rows: Tensor) -> tuple[Tensor, Coverage]:
-            if isinstance(one.rule, Temporal):
-                return one.rule.rows(rows.to(state_dtype(rows)), before)
-            return one.rule(rows, before, protected=protected)
+        def replay(first: int) -> Any:
+            return one.rule.attend(scores[..., :first, :], before, protected=protected).coverage
 
-        weights, after = diminish(rows)
-        one.at.hear(weights if temporal else rows, weights)
-
-        def replay(first: int) -> Coverage:
-            return diminish(rows[..., :first, :])[1]
-
-        one.finish(after, rows.shape[-2], replay)
+        one.finish(after, scores.shape[-2], replay)
         return weights.reshape(shape)

@@ -20,9 +20,8 @@ from torch.utils.hooks import RemovableHandle
 
 from dwindle.attaching.find import Found, Path
 from dwindle.attaching.threads import Scope, Scopes, wait_for_change
-from dwindle.core.functional import Backend
 from dwindle.core.rules import Rule
-from dwindle.core.softmax import attention_rows, attention_scores
+from dwindle.core.softmax import attention_scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -47,7 +46,7 @@ class Link:
 
     model: PreTrainedModel
     rule: Rule
-    backend: Backend | None = None
+    backend: str | None = None
     scopes: Scopes = field(default_factory=Scopes)
     attached: list[Attached] = field(default_factory=list)
     removable: list[RemovableHandle] = field(default_factory=list)
@@ -124,6 +123,11 @@ class Attached(Hook, ABC):
         from dwindle.attaching import library
 
         return library.implementation(self.original) == "eager"
+
+    @property
+    def seen(self) -> bool:
+        """Whether somebody wants to see the weights, so that they must be held in memory."""
+        return self.returns_weights or self.heard
 
     @property
     def heard(self) -> bool:
@@ -208,9 +212,6 @@ class Scoring:
     def rows(self, which: slice) -> Scoring:
         """For some of the T rows."""
         return replace(self, mask=_rows(self.mask, which), bias=_rows(self.bias, which))
-
-    def attention(self, query: Tensor, key: Tensor) -> Tensor:
-        return attention_rows(query, key, **self.arguments)
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         return attention_scores(query, key, **self.arguments)

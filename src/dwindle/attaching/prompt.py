@@ -24,9 +24,10 @@ from torch.nn import functional as F
 from dwindle.attaching.find import Found, Path, self_attention
 from dwindle.attaching.hooks import FLEX, Arguments, Attached, Begin, Generate, Link, Scoring, Source, given, parameters
 from dwindle.core.coverage import Coverage
-from dwindle.core.rules import Rule
-from dwindle.core.softmax import grouped
-from dwindle.core.temporal import Temporal
+from dwindle.core.functional import attention
+from dwindle.core.notation import row_rule
+from dwindle.core.rules import RowRule, Rule
+from dwindle.core.softmax import grouped, softmax_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -50,8 +51,7 @@ class PromptSource(Source):
         return self_attention(model, modules)
 
     def refuse(self, model: PreTrainedModel, rule: Rule) -> None:
-        if isinstance(rule, Temporal):
-            raise ValueError("temporal attention is for encoder-decoder models: attach another rule to a prompt")
+        row_rule(rule)
 
     def attached(self, link: Link, found: Found) -> Attached:
         return PromptAttention.of(link, found)
@@ -117,7 +117,7 @@ class Pass:
     """One forward pass of one attached module."""
 
     at: Attached
-    rule: Rule
+    rule: RowRule
     """Without its own protection: that is in ``protected``."""
     layer: CoveredLayer | None
     """Where the coverage is kept between calls; None without a cache."""
@@ -163,7 +163,7 @@ class PromptAttention(Attached):
         source = _source(prompt, layer, batch, rows).to(hidden.device)
         one = Pass(
             self,
-            rule=replace(self.link.rule, protect=()),
+            rule=replace(row_rule(self.link.rule), protect=()),
             layer=layer,
             first=0 if layer is None else layer.seen,
             dropped=0 if layer is None else int(layer.get_mask_sizes(rows)[1]),  # type: ignore[attr-defined]
@@ -192,59 +192,113 @@ def attend(
     if any(others.get(name) is not None for name in _BEYOND_SOFTMAX):
         raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are no softmax over all its keys")
     one = dwindle_pass
-    rows, keys = query.shape[2], key.shape[2]
-    positions = torch.arange(rows, device=query.device) + one.first
-    mask = _mask(attention_mask, positions - one.dropped, keys)
+    positions = torch.arange(query.shape[2], device=query.device) + one.first
+    mask = _mask(attention_mask, positions - one.dropped, key.shape[2])
     feels = _after_source(one.source, positions) & _not_padding(mask, positions - one.dropped)
-
-    seen = one.at.heard or one.at.returns_weights
-    start = 0 if seen else _first_row(feels)
-    scoring = Scoring(mask, position_bias, scaling, softcap)
-    attended = scoring.rows(slice(start, None)).attention(query[:, :, start:], key)
     if not torch.compiler.is_compiling():
-        _refuse_unseen(one, feels[:, start:], mask[..., start:, :], rows, others.get("sliding_window"))
-    weights = _diminish(one, attended, feels[:, start:], rows)
-    used = F.dropout(weights, dropout) if dropout else weights
-    context = used.to(value.dtype) @ grouped(value, query.shape[1])
-    if start:
-        # The rows before the source ends, which are all of a prefill, need no weights in memory.
-        before = _plain(query[:, :, :start], key, value, dropout, scoring.rows(slice(start)))
-        context = torch.cat([before, context], dim=2)
+        start = _first_row(feels)
+        _refuse_unseen(one, feels[:, start:], mask[..., start:, :], query.shape[2], others.get("sliding_window"))
+    work = Work(one, query, key, value, Scoring(mask, position_bias, scaling, softcap), feels)
+    if one.at.seen:
+        context, weights = work.visible(dropout)
+    else:
+        context, weights = work.fused(dropout), None
     return context.transpose(1, 2).contiguous(), weights if one.at.returns_weights else None
 
 
-def _diminish(one: Pass, attended: Tensor, feels: Tensor, rows: int) -> Tensor:
-    """The (B, H, T', K) weights of the last T' of ``rows`` rows: diminished on the source where ``feels`` (B, T')."""
-    keys, width = attended.shape[-1], one.source.shape[-1]
-    felt = one.felt(feels)
-    a = _columns(attended, one.dropped, width)
-    given = a.masked_fill(~felt, 0)  # what is no source or feels nothing adds nothing
-    before = one.layer.coverage if one.layer is not None else None
-    protected = None if one.protected is None else one.protected[:, None, :]
-    weights, after = one.rule(given, before, protected=protected)
-    one.at.hear(given, weights)
-    if one.layer is not None:
-        replay = partial(_replay, one.rule, given, before, rows - given.shape[-2])
-        one.layer.advance(after, rows, replay)
+@dataclass(frozen=True)
+class Work:
+    """What one call of ``attend`` computes with."""
 
-    both = min(max(width - one.dropped, 0), keys)  # keys that lie before the end of the source
-    mixed = torch.where(felt, weights, a)[..., one.dropped : one.dropped + both]
-    return torch.cat([mixed, attended[..., both:]], dim=-1)
+    one: Pass
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scoring: Scoring
+    feels: Tensor
+    """Bool (B, T): the rows that feel coverage and add to it."""
+
+    def fused(self, dropout: float) -> Tensor:
+        """The context (B, H, T, D), without holding weights in memory."""
+        layer = self.one.layer
+        before = None if layer is None else layer.coverage
+        if layer is not None and layer.overwritable and self.columns == slice(0, self.one.source.shape[1]):
+            context, _ = self._attention(before, dropout, inplace=True)
+            layer.overwritten(self.query.shape[2])
+            return context
+        context, after = self._attention(before, dropout)
+        if layer is not None:
+            layer.advance(self._whole(before, after), self.query.shape[2], partial(self.replay, before))
+        return context
+
+    def replay(self, before: Any, rows: int) -> Any:
+        """The coverage after the first ``rows`` rows."""
+        first = slice(rows)
+        part = replace(
+            self, query=self.query[:, :, first], scoring=self.scoring.rows(first), feels=self.feels[:, first]
+        )
+        return self._whole(before, part._attention(before, 0.0)[1])
+
+    def visible(self, dropout: float) -> tuple[Tensor, Tensor]:
+        """Context and weights (B, H, T, K), for whoever wants to see these."""
+        one = self.one
+        attended = softmax_rows(self.scoring.scores(self.query, self.key))
+        columns = self.columns
+        felt = self.feels[:, None, :, None] & one.source[:, None, None, columns]
+        given = attended[..., : felt.shape[-1]].masked_fill(~felt, 0)  # what is no source or feels nothing adds nothing
+        before = None if one.layer is None else one.layer.coverage
+        protected = None if one.protected is None else one.protected[:, None, columns]
+        weights, after = one.rule(given, _part(before, columns), protected=protected)
+        one.at.hear(*(F.pad(x, self._outside) for x in (given, weights)))
+        if one.layer is not None:
+            one.layer.advance(self._whole(before, after), self.query.shape[2], partial(self.replay, before))
+        mixed = torch.where(felt, weights, attended[..., : felt.shape[-1]])
+        weights = torch.cat([mixed, attended[..., felt.shape[-1] :]], dim=-1)
+        used = F.dropout(weights, dropout) if dropout else weights
+        return used.to(self.value.dtype) @ grouped(self.value, self.query.shape[1]), weights
+
+    @property
+    def columns(self) -> slice:
+        """The positions up to the last source token that have a key in this call."""
+        width = self.one.source.shape[1]
+        start = min(self.one.dropped, width)
+        return slice(start, min(width, start + self.key.shape[2]))
+
+    @property
+    def _outside(self) -> tuple[int, int]:
+        """How many positions there are before those, and after them."""
+        return self.columns.start, self.one.source.shape[1] - self.columns.stop
+
+    def _attention(self, before: Any, dropout: float, inplace: bool = False) -> tuple[Tensor, Any]:
+        one, columns = self.one, self.columns
+        return attention(
+            self.query,
+            self.key,
+            self.value,
+            rule=one.rule,
+            coverage=_part(before, columns),
+            dropout=dropout,
+            protected=None if one.protected is None else one.protected[:, columns],
+            source=one.source[:, columns],
+            rows=self.feels,
+            inplace=inplace,
+            backend=one.at.link.backend,
+            **self.scoring.arguments,
+        )
+
+    def _whole(self, before: Any, after: Any) -> Any:
+        """Coverage of all positions (B, H, P) from that of the columns that have a key: the others had no attention."""
+        if self._outside == (0, 0):
+            return after
+        whole = Coverage(*(F.pad(x, self._outside) for x in after))
+        if before is not None:
+            for x, y in zip(whole, before, strict=True):
+                x[..., : self.columns.start] = y[..., : self.columns.start]
+        return whole
 
 
-def _replay(rule: Rule, given: Tensor, before: Coverage | None, plain: int, rows: int) -> Coverage:
-    """The coverage after the first ``rows`` rows of a call whose first ``plain`` rows felt nothing."""
-    return rule(given[..., : max(rows - plain, 0), :], before)[1]
-
-
-def _plain(query: Tensor, key: Tensor, value: Tensor, dropout: float, scoring: Scoring) -> Tensor:
-    """Attention without a rule, (B, H, T, D)."""
-    key, value = grouped(key, query.shape[1]), grouped(value, query.shape[1])
-    if scoring.softcap is None and scoring.bias is None:
-        mask, scale = scoring.mask, scoring.scale
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
-    weights = scoring.attention(query, key)
-    return (F.dropout(weights, dropout) if dropout else weights).to(value.dtype) @ value
+def _part(coverage: Any, columns: slice) -> Any:
+    return None if coverage is None else Coverage(*(x[..., columns] for x in coverage))
 
 
 def _mask(mask: Tensor | None, rows: Tensor, keys: int) -> Tensor:
@@ -270,14 +324,12 @@ def _after_source(source: Tensor, positions: Tensor) -> Tensor:
 
 def _not_padding(mask: Tensor, rows: Tensor) -> Tensor:
     """Bool (B or 1, T): rows that see themselves, which padding does not."""
-    visible = _visible(mask)[:, 0]
-    return visible.gather(-1, rows[None, :, None].expand(visible.shape[0], -1, 1)).squeeze(-1)
+    first = mask[:, 0]  # of the heads
+    return _visible(first.gather(-1, rows[None, :, None].expand(first.shape[0], -1, 1))).squeeze(-1)
 
 
 def _first_row(feels: Tensor) -> int:
     """The first row that feels coverage in any example; T if none does."""
-    if torch.compiler.is_compiling():
-        return 0
     return int(F.pad(feels.any(0), (0, 1), value=True).int().argmax())
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dwindle.core.concave import functions
 from dwindle.core.notation import PRESETS
-from dwindle.core.rules import Dim, Plain, Rule
+from dwindle.core.rules import Dim, Plain, RowRule
 
 _ATTENTION, _STEPS = 0.2, 10
 
@@ -21,7 +21,7 @@ def rules(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
     The last column is what a rule makes of an attention of 0.20 to one position, ten steps in a row.
     """
     examples = [cls(*args) for cls in functions().values() for args in cls.examples]
-    listed: dict[str, Rule] = {str(g): Dim(g) for g in examples}
+    listed: dict[str, RowRule] = {str(g): Dim(g) for g in examples}
     named = {"plain": Plain(), **PRESETS}
     if as_json:
         typer.echo(json.dumps([_entry(name, r) for name, r in [*listed.items(), *named.items()]], indent=2))
@@ -35,7 +35,7 @@ def rules(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
     )
 
 
-def _entry(name: str, rule: Rule) -> dict[str, Any]:
+def _entry(name: str, rule: RowRule) -> dict[str, Any]:
     attention = torch.full((_STEPS, 1), _ATTENTION, dtype=torch.float64)
     zero = torch.zeros((), dtype=torch.float64)
     return {
@@ -47,7 +47,7 @@ def _entry(name: str, rule: Rule) -> dict[str, Any]:
     }
 
 
-def _table(title: str, columns: list[str], listed: dict[str, Rule]) -> Table:
+def _table(title: str, columns: list[str], listed: dict[str, RowRule]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column == "g'(0)" else "left", overflow="fold")

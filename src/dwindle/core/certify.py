@@ -25,8 +25,8 @@ from itertools import groupby
 import torch
 
 from dwindle.core.concave import Concave
-from dwindle.core.notation import rule as parse
-from dwindle.core.rules import Dim, DyDim, Plain, Rule
+from dwindle.core.notation import row_rule
+from dwindle.core.rules import Dim, DyDim, Plain, RowRule, Rule
 
 Row = tuple[float, ...]  # the attention of one step: to one position, or to it and to the rest
 
@@ -93,13 +93,13 @@ class Certificate:
 
 def certify(rule: Rule | str) -> Certificate:
     """Prove that ``rule`` has diminishing returns, or look for a sequence where it has not."""
-    rule = parse(rule)
+    rule = row_rule(rule)
     concave = _concave(rule)
     diminishing, example = _diminishing(rule, concave)
     return Certificate(rule, concave, _set_function(rule, concave), diminishing, example)
 
 
-def _concave(rule: Rule) -> Claim:
+def _concave(rule: RowRule) -> Claim:
     statement = "Every g is concave and non-decreasing"
     for g in rule.functions:
         if g.boxcox is None and (flaw := _flaw(g)):
@@ -127,7 +127,7 @@ def _flaw(g: Concave) -> str | None:
     return None
 
 
-def _set_function(rule: Rule, concave: Claim) -> Claim:
+def _set_function(rule: RowRule, concave: Claim) -> Claim:
     """Theorem 3.1: the weights telescope to F(total). Informative: only Dim as printed has it."""
     statement = "The effective coverage is a submodular function of the total (Theorem 3.1)"
     if rule.renormalise:
@@ -141,7 +141,7 @@ def _set_function(rule: Rule, concave: Claim) -> Claim:
     return Claim(statement, concave.holds, concave.proved, because)
 
 
-def _diminishing(rule: Rule, concave: Claim) -> tuple[Claim, CounterExample | None]:
+def _diminishing(rule: RowRule, concave: Claim) -> tuple[Claim, CounterExample | None]:
     statement = "The return of the same attention never grows along a sequence"
     if rule.renormalise and not isinstance(rule, Plain):
         example = _search_rows(rule)
@@ -156,7 +156,7 @@ def _diminishing(rule: Rule, concave: Claim) -> tuple[Claim, CounterExample | No
     return Claim(statement, True, False, f"Searched sequences of up to {_STEPS} steps; not proved."), None
 
 
-def _argument(rule: Rule, concave: Claim) -> str | None:
+def _argument(rule: RowRule, concave: Claim) -> str | None:
     """The proof that returns diminish, in one sentence, or None."""
     if isinstance(rule, Plain):
         return "The weight is the attention itself."
@@ -177,7 +177,7 @@ def _argument(rule: Rule, concave: Claim) -> str | None:
     return None
 
 
-def _search(rule: Rule) -> CounterExample | None:
+def _search(rule: RowRule) -> CounterExample | None:
     """The shortest past after which one more, larger attention raises the return. See the module's head."""
     amounts = torch.tensor(_AMOUNTS, dtype=torch.float64)
     added = amounts[:, None, None]  # dimensions: added, step b that raises the peak, last step of the past
@@ -208,7 +208,7 @@ def _search(rule: Rule) -> CounterExample | None:
     return None
 
 
-def _search_rows(rule: Rule) -> CounterExample | None:
+def _search_rows(rule: RowRule) -> CounterExample | None:
     """With renormalisation positions interact: look at two of them, over one step and then another."""
     share = torch.linspace(0, 1, 11, dtype=torch.float64)
     rows = torch.stack([share, 1 - share], dim=-1)  # (11, 2): a position and the rest
@@ -224,7 +224,7 @@ def _search_rows(rule: Rule) -> CounterExample | None:
     return CounterExample((), (then,), added, float(first[i]), float(later[i]))
 
 
-def _effective(rule: Rule, attention: Row) -> float:
+def _effective(rule: RowRule, attention: Row) -> float:
     """The sum of the diminished weights of one position."""
     weights, _ = rule(torch.tensor(attention, dtype=torch.float64)[:, None])
     return float(weights.sum())

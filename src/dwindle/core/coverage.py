@@ -5,33 +5,39 @@ the beams reorders the coverage with them. This module knows neither g nor rules
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 
-class Coverage(NamedTuple):
-    """The attention that each source position received so far.
+class Moving:
+    """How the tensors (B, ..., S) of a coverage move with the batch. Mixed into tuples of tensors."""
 
-    Kept in float32 (float64 for float64 attention) whatever the model computes in: a sum of many small
-    terms drifts by percents in bfloat16.
-    """
+    def reorder(self, beams: Tensor) -> Self:
+        """Row i continues what row ``beams[i]`` had: the move of a beam search. ``beams``: (B,) of int."""
+        return self._each(lambda x: x.index_select(0, beams.to(x.device)))
 
-    total: Tensor
-    """(B, ..., S): the sum of the attention, c in the paper (section 3.1)."""
-    peak: Tensor
-    """(B, ..., S): its maximum, P in Eq. 5."""
+    def repeat(self, times: int) -> Self:
+        """Every row ``times`` times, in place (a a b b): an item fans out into its beams or samples."""
+        return self._each(lambda x: x.repeat_interleave(times, dim=0))
 
-    @classmethod
-    def none(cls, attention: Tensor) -> "Coverage":
-        """The coverage before any of the rows of ``attention`` (..., T, S): zero."""
-        zero = attention.new_zeros(attention.shape[:-2] + attention.shape[-1:], dtype=state_dtype(attention))
-        return cls(zero, zero)
+    def select(self, keep: Tensor) -> Self:
+        """Only the rows ``keep``: indices, or a bool mask over the batch."""
+        return self._each(lambda x: x[keep.to(x.device)])
 
-    def checked(self, shape: tuple[int, ...], dtype: torch.dtype) -> "Coverage":
+    def clone(self) -> Self:
+        """The same numbers in tensors of their own."""
+        return self._each(Tensor.clone)
+
+    def copy_(self, other: Self) -> None:
+        """Overwrite the tensors with those of ``other``."""
+        for x, y in zip(self, other, strict=True):  # type: ignore[call-overload]
+            x.copy_(y)
+
+    def checked(self, shape: tuple[int, ...], dtype: torch.dtype) -> Self:
         """This coverage in the precision ``dtype``, if its tensors have this shape."""
-        for x in self:
+        for x in self:  # type: ignore[attr-defined]
             if x.shape != shape:
                 raise ValueError(
                     f"coverage has shape {tuple(x.shape)}, but this attention needs {tuple(shape)}: "
@@ -39,20 +45,31 @@ class Coverage(NamedTuple):
                 )
         return self._each(lambda x: x.to(dtype))
 
-    def reorder(self, beams: Tensor) -> "Coverage":
-        """Row i continues what row ``beams[i]`` had: the move of a beam search. ``beams``: (B,) of int."""
-        return self._each(lambda x: x.index_select(0, beams.to(x.device)))
+    def _each(self, move: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(*(move(x) for x in self))  # type: ignore[attr-defined]
 
-    def repeat(self, times: int) -> "Coverage":
-        """Every row ``times`` times, in place (a a b b): an item fans out into its beams or samples."""
-        return self._each(lambda x: x.repeat_interleave(times, dim=0))
 
-    def select(self, keep: Tensor) -> "Coverage":
-        """Only the rows ``keep``: indices, or a bool mask over the batch."""
-        return self._each(lambda x: x[keep.to(x.device)])
+class _Coverage(NamedTuple):
+    total: Tensor
+    """(B, ..., S): the sum of the attention, c in the paper (section 3.1)."""
+    peak: Tensor
+    """(B, ..., S): its maximum, P in Eq. 5."""
 
-    def _each(self, move: Callable[[Tensor], Tensor]) -> "Coverage":
-        return Coverage(move(self.total), move(self.peak))
+
+class Coverage(Moving, _Coverage):
+    """The attention that each source position received so far: its sum ``total`` and its maximum ``peak``.
+
+    Kept in float32 (float64 for float64 attention) whatever the model computes in: a sum of many small
+    terms drifts by percents in bfloat16.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def none(cls, attention: Tensor) -> "Coverage":
+        """The coverage before any of the rows of ``attention`` (..., T, S): zero."""
+        zero = attention.new_zeros(attention.shape[:-2] + attention.shape[-1:], dtype=state_dtype(attention))
+        return cls(zero, zero.clone())  # two tensors: whoever moves coverage on in place writes to both
 
 
 def state_dtype(attention: Tensor) -> torch.dtype:

@@ -6,19 +6,21 @@ tensors; nothing of models, caches or padding conventions other than the mask it
 """
 
 import math
-from typing import Literal, get_args
+import os
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dwindle.core.backends import chunked, cpu, eager, triton
-from dwindle.core.backends.call import Call
-from dwindle.core.coverage import Coverage, state_dtype
+from dwindle.core.backends.call import Backend, Call
+from dwindle.core.coverage import state_dtype
+from dwindle.core.notation import row_rule
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Rule
 
-_FEW = 2**17  # weights: calling more operations costs more than what fewer hold in memory
-Backend = Literal["cpu", "triton", "chunked", "eager"]
+BACKENDS: dict[str, Backend] = {"cpu": cpu, "triton": triton, "chunked": chunked, "eager": eager}
+"""By name, the fastest first."""
 
 
 def attention(
@@ -29,14 +31,16 @@ def attention(
     rule: Rule | str,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
-    coverage: Coverage | None = None,
+    coverage: Any = None,
     scale: float | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
     protected: Tensor | None = None,
+    source: Tensor | None = None,
+    rows: Tensor | None = None,
     inplace: bool = False,
-    backend: Backend | None = None,
-) -> tuple[Tensor, Coverage]:
+    backend: str | None = None,
+) -> tuple[Tensor, Any]:
     """softmax(query key^T scale + bias), diminished by ``rule``, times value.
 
     Args:
@@ -46,26 +50,34 @@ def attention(
         rule: a rule or its notation.
         mask: broadcastable to (B, H, T, S); bool (True: may be attended to) or float (added to the scores).
         bias: broadcastable to (B, H, T, S), added to the scores (T5's positions).
-        coverage: what earlier rows left, each (B, H, S); None at the start.
+        coverage: what earlier rows left, a ``Coverage`` of (B, H, P); None at the start. P is S unless ``source`` is
+            given, and there is one head with ``share_heads``.
         scale: 1 / sqrt(D) unless given.
         softcap: scores become softcap * tanh(scores / softcap), before bias and mask.
         dropout: probability of dropping a diminished weight. Coverage counts the clean attention.
-        protected: bool (B, S) or broadcastable to (B, H, S): positions that keep their plain weight.
+        protected: bool (B, P) or broadcastable to (B, H, P): positions that keep their plain weight.
+        source: bool (B, P) with P <= S: the source among the first P positions, where not all S are (a document
+            inside a prompt). What is no source keeps its plain weight and has no coverage.
+        rows: bool (B, T): the rows that feel coverage and add to it, where not all do (those after the document).
         inplace: overwrite the tensors of ``coverage`` with the new one (decoding; no gradients).
-        backend: None for the fastest one that does all of this exactly; a name forces it.
+        backend: None for the fastest one that does all of this exactly, or that of the environment variable
+            DWINDLE_BACKEND; a name forces it.
 
     Returns:
         The context (B, H, T, Dv) in the dtype of ``query``, and the coverage after these rows. A row that
         may attend to nothing gives zeros and adds no coverage.
     """
-    rule = parse(rule)
+    rule = parse(rule) if source is None and rows is None else row_rule(rule)
     _check(query, key, value, dropout, softcap)
     (b, h, t, d), s = query.shape, key.shape[2]
     scores = (b, h, t, s)
     _check_like("mask", mask, query, scores)
     _check_like("bias", bias, query, scores)
+    _check_flags("source", source, query, (b, s))
+    _check_flags("rows", rows, query, (b, t))
     if mask is not None and mask.dtype != torch.bool:  # a float mask is a bias
         bias, mask = mask if bias is None else bias + mask, None
+    covered = s if source is None else source.shape[1]
     call = Call(
         query,
         key,
@@ -73,85 +85,82 @@ def attention(
         rule,
         mask=None if mask is None else mask.reshape(_padded(mask.shape, 4)),
         bias=None if bias is None else bias.reshape(_padded(bias.shape, 4)).to(state_dtype(query)),
-        coverage=_checked_coverage(coverage, rule, query, scores),
-        kept=_kept(rule, protected, query, scores),
+        coverage=_checked_coverage(coverage, query, (b, 1 if rule.share_heads else h, covered)),
+        protected=_protected(rule, protected, query, (b, h, covered)),
+        source=source,
+        rows=rows,
         scale=1 / math.sqrt(max(d, 1)) if scale is None else float(scale),
         softcap=float(softcap or 0),
         dropout=float(dropout),
     )
-    if inplace:
-        return _in_place(call, coverage, backend)
-    return _run(call, _chosen(call, backend))
+    chosen = _chosen(call, backend)
+    return _in_place(call, coverage, chosen) if inplace else BACKENDS[chosen].attention(call)
 
 
-def _run(call: Call, backend: Backend) -> tuple[Tensor, Coverage]:
-    if backend == "cpu":
-        return cpu.attention(call)
-    if backend == "triton":
-        return triton.attention(call)
-    return chunked.attention(call) if backend == "chunked" else eager.attention(call)
-
-
-def _in_place(call: Call, coverage: Coverage | None, backend: Backend | None) -> tuple[Tensor, Coverage]:
+def _in_place(call: Call, coverage: Any, chosen: str) -> tuple[Tensor, Any]:
     """The context, with the caller's own coverage moved on."""
     if coverage is None:
         raise ValueError("inplace needs a coverage to overwrite: start with Coverage.none or a first call")
+    if coverage[0] is coverage[1]:
+        raise ValueError("inplace needs a tensor each for total and peak, but these are one: clone it")
     if call.differentiates():
         raise ValueError("inplace gives no gradients: call it under torch.no_grad()")
-    chosen = _chosen(call, backend)
     if chosen == "cpu" and all(x.dtype == call.dtype and x.is_contiguous() for x in coverage):
-        return cpu.step(call, coverage), coverage
-    context, after = _run(call, chosen)
-    coverage.total.copy_(after.total)
-    coverage.peak.copy_(after.peak)
+        return cpu.step(call), coverage
+    context, after = BACKENDS[chosen].attention(call)
+    coverage.copy_(after)
     return context, coverage
 
 
-def _chosen(call: Call, backend: Backend | None) -> Backend:
-    """The fastest backend for this call, or the forced one if it can do it."""
-    if backend is None:
-        if not (call.query.numel() and call.value.numel()):
-            return "eager"
-        if cpu.objection(call) is None:
-            return "cpu"
-        if call.query.is_cuda and triton.objection(call) is None:
-            return "triton"
-        return "eager" if call.query.shape[:3].numel() * call.key.shape[2] <= _FEW else "chunked"
-    if backend not in get_args(Backend):
-        known = ", ".join(map(repr, get_args(Backend)))
-        raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or None for the fastest")
-    objection = {"cpu": cpu.objection, "triton": triton.objection}.get(backend, lambda _: None)(call)
+def _chosen(call: Call, name: str | None) -> str:
+    """The fastest backend for this call, or the named one if it can do it."""
+    name = name or os.environ.get("DWINDLE_BACKEND") or None
+    if name is None:
+        return next(n for n, backend in BACKENDS.items() if backend.objection(call) is None and backend.pays(call))
+    if name not in BACKENDS:
+        known = ", ".join(map(repr, BACKENDS))
+        raise ValueError(f"unknown backend {name!r}: choose one of {known}, or None for the fastest")
+    objection = BACKENDS[name].objection(call)
     if objection:
-        raise ValueError(f"backend {backend!r} cannot do this: {objection}; try backend=None")
-    return backend
+        raise ValueError(f"backend {name!r} cannot do this: {objection}; try backend=None")
+    return name
 
 
-def _kept(rule: Rule, mask: Tensor | None, query: Tensor, scores: tuple[int, ...]) -> Tensor | None:
-    """Protected positions as bool (B | 1, H | 1, S), or None."""
-    b, h, _, s = scores
+def _protected(rule: Rule, mask: Tensor | None, query: Tensor, shape: tuple[int, int, int]) -> Tensor | None:
+    """Protected positions as bool (B | 1, H | 1, P), or None. ``shape``: (B, H, P)."""
+    positions = shape[2]
     if mask is not None:
         if mask.dim() == 2:
-            mask = mask[:, None, :]  # (B, S) -> (B, 1, S): the same for all heads
-        _check_like("protected", mask, query, (b, h, s))
+            mask = mask[:, None, :]  # (B, P) -> (B, 1, P): the same for all heads
+        _check_like("protected", mask, query, shape)
         if mask.dtype != torch.bool:
             raise ValueError(f"protected must be a bool mask, not {mask.dtype}")
-    kept = rule.kept(s, query.device, mask)
-    return None if kept is None else kept.reshape(_padded(kept.shape, 3)).expand(-1, -1, s)
+    found = rule.protected(positions, query.device, mask)
+    return None if found is None else found.reshape(_padded(found.shape, 3)).expand(-1, -1, positions)
 
 
 def _padded(shape: torch.Size, dimensions: int) -> tuple[int, ...]:
     return (1,) * (dimensions - len(shape)) + tuple(shape)
 
 
-def _checked_coverage(coverage: Coverage | None, rule: Rule, query: Tensor, scores: tuple[int, ...]) -> Coverage | None:
+def _checked_coverage(coverage: Any, query: Tensor, shape: tuple[int, int, int]) -> Any:
     if coverage is None:
         return None
-    b, h, _, s = scores
-    checked = coverage.checked((b, 1 if rule.share_heads else h, s), state_dtype(query))
     for x in coverage:
         if x.device != query.device:
             raise ValueError(f"coverage is on {x.device} but query is on {query.device}: move one of them")
-    return checked
+    return coverage.checked(shape, state_dtype(query))
+
+
+def _check_flags(name: str, x: Tensor | None, query: Tensor, shape: tuple[int, int]) -> None:
+    """Of items and positions, or items and rows; a source may be shorter."""
+    if x is None:
+        return
+    long_enough = x.dim() == 2 and (x.shape[1] == shape[1] or (name == "source" and x.shape[1] < shape[1]))
+    if x.dtype != torch.bool or not long_enough or x.shape[0] not in (1, shape[0]):
+        raise ValueError(f"{name} must be a bool mask of shape {shape}, not {x.dtype} of {tuple(x.shape)}")
+    if x.device != query.device:
+        raise ValueError(f"{name} is on {x.device} but query is on {query.device}: move one of them")
 
 
 def _check_like(name: str, x: Tensor | None, query: Tensor, shape: tuple[int, ...]) -> None:
@@ -186,5 +195,5 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout: float, softcap: f
         )
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be in [0, 1), not {dropout}")
-    if softcap is not None and not softcap > 0:
-        raise ValueError(f"softcap must be above 0, not {softcap}: leave it out for none")
+    if softcap is not None and not 0 < softcap < math.inf:
+        raise ValueError(f"softcap must be above 0 and finite, not {softcap}: leave it out for none")

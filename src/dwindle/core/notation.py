@@ -15,10 +15,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from dwindle.core.concave import BoxCox, Concave, Log, Power, functions
-from dwindle.core.rules import Dim, DyDim, Plain, Rule
+from dwindle.core.constant import constant
+from dwindle.core.rules import Dim, DyDim, Plain, RowRule, Rule
 from dwindle.core.temporal import Temporal
 
-PRESETS: dict[str, Rule] = {
+PRESETS: dict[str, RowRule] = {
     # The paper's settings as printed (appendix A), contradictions included.
     "paper:pg-dim": Dim(Log()),
     "paper:pg-dydim": DyDim(Log(), Power(0.5)),
@@ -50,13 +51,36 @@ _EXAMPLES = {"plain": "plain", "dim": "dim:log", "dydim": "dydim:boxcox(0),boxco
 _FUNCTIONS = {"plain": 0, "dim": 1, "dydim": 2, "temporal": 0}
 
 
+_READ: dict[str, Rule] = {}  # what was read before
+
+
 def rule(text: str | Rule) -> Rule:
     """The rule that ``text`` names. A rule is returned as it is."""
     if isinstance(text, Rule):
         return text
-    head, *options = _split("+", "".join(text.lower().split()))
-    named = _head(head)
-    return replace(named, **_options(options, of=named))
+    if isinstance(text, Concave):
+        raise ValueError(f"{text} is a function, not a rule: write 'dim:{text}'")
+    if not isinstance(text, str):
+        raise ValueError(f"a rule is written like 'dim:log', not {text!r}: see 'dwindle rules'")
+    _read(text)
+    return _READ[text]
+
+
+def row_rule(text: str | Rule) -> RowRule:
+    """The rule that ``text`` names, if it can be called on rows of attention."""
+    named = rule(text)
+    if not isinstance(named, RowRule):
+        raise ValueError(f"the rule {named} works from scores, not from rows of attention: choose another rule here")
+    return named
+
+
+@constant
+def _read(text: str) -> None:
+    """Into ``_READ``: compilers, which cannot follow the reading, find the rule there."""
+    if text not in _READ:
+        head, *options = _split("+", "".join(text.lower().split()))
+        named = _head(head)
+        _READ[text] = replace(named, **_options(options, of=named))
 
 
 def _head(text: str) -> Rule:

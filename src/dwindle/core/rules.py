@@ -1,28 +1,54 @@
-"""The rules: attention in, diminished weights and the new coverage out (Eqs. 3 and 5).
+"""The rules: what turns attention into weights, and the coverage that they leave (Eqs. 3 and 5).
 
-A rule is a frozen dataclass that is called on ``(..., T, S)`` attention: T rows at once in training, one
-row a step in decoding, or any split between. All give the same answer. Rules know g and coverage; they
-know nothing of queries, keys, models or files.
+A rule is a frozen dataclass. Every rule works from scores (``Rule.attend``). Those of the paper need no more than
+softmax rows: they are called on ``(..., T, S)`` attention (``RowRule``), T rows at once in training, one row a step in
+decoding, or any split between. All give the same answer. Rules know g and coverage; they know nothing of queries, keys,
+models or files.
 
 Shapes: B batch, H heads, T target rows (decoding steps), S source positions.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from dwindle.core.concave import Concave
 from dwindle.core.coverage import Coverage, state_dtype
+from dwindle.core.softmax import softmax_rows
 
 Protect = Literal["special"] | tuple[int, ...]
 
 
+class Attended(NamedTuple):
+    """What a rule makes of scores."""
+
+    attention: Tensor
+    """(..., T, S): what coverage counts."""
+    weights: Tensor
+    """(..., T, S): what values are weighted with."""
+    coverage: Any
+    """After these rows."""
+
+
+class KernelNumbers(NamedTuple):
+    """A rule of Box-Cox functions, whose slope is s (1 + x)^(p - 1), as kernels take it."""
+
+    functions: int
+    """How many g's there are: 0 is plain, 1 Dim, 2 DyDim."""
+    s1: float = 1.0
+    p1: float = 1.0
+    s2: float = 1.0
+    p2: float = 1.0
+    detach_gate: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rule(ABC):
-    """How coverage turns attention into diminished weights. The weights do not sum to one.
+    """How what came before turns scores into weights.
 
     The options answer what the paper leaves open; the defaults are its literal reading.
     """
@@ -40,16 +66,61 @@ class Rule(ABC):
             object.__setattr__(self, "protect", tuple(int(i) for i in self.protect))
 
     @abstractmethod
-    def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
-        """The diminished weight of attention ``added`` where ``covered`` and ``peak`` came before it.
+    def attend(self, scores: Tensor, coverage: Any = None, *, protected: Tensor | None = None) -> Attended:
+        """Rows of scores to weights, in order.
 
-        Elementwise; the options do not enter here.
+        Args:
+            scores: (..., T, S), minus infinity where nothing may be attended to.
+            coverage: what this rule left before, each (..., S); None at the start.
+            protected: bool, broadcastable to the coverage: positions that keep their plain weight.
+
+        Returns:
+            Attention and weights in float32 or better. A row that may attend to nothing is zero and adds none.
         """
 
     @property
     def functions(self) -> tuple[Concave, ...]:
         """The g's of this rule, in the order of its constructor."""
         return tuple(v for v in vars(self).values() if isinstance(v, Concave))  # fields() is slow
+
+    @property
+    def numbers(self) -> KernelNumbers | None:
+        """This rule without its options, if kernels can do it."""
+        return None
+
+    def protected(self, positions: int, device: torch.device, mask: Tensor | None) -> Tensor | None:
+        """The protected ones of so many source positions, bool, broadcastable to (..., S); None: none."""
+        if self.protect == "special" and mask is None:
+            raise ValueError("this rule protects special tokens: pass protected=, a bool mask (..., S)")
+        indices = [i for i in self.protect if isinstance(i, int) and -positions <= i < positions]
+        if indices:
+            listed = torch.zeros(positions, dtype=torch.bool, device=device)
+            listed[indices] = True
+            mask = listed if mask is None else mask | listed
+        return mask
+
+    def __str__(self) -> str:
+        """The notation that ``dwindle.rule`` reads back, such as ``dydim:log,power(0.5)+renormalise``."""
+        head = type(self).__name__.lower()
+        if self.functions:
+            head += ":" + ",".join(map(str, self.functions))
+        options = [f.name for f in fields(self) if getattr(self, f.name) is True]
+        if self.protect:
+            words = [self.protect] if self.protect == "special" else map(str, self.protect)
+            options.append(f"protect({','.join(words)})")
+        return "+".join([head, *options])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRule(Rule):
+    """A rule that needs softmax rows only. Its weights do not sum to one."""
+
+    @abstractmethod
+    def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
+        """The diminished weight of attention ``added`` where ``covered`` and ``peak`` came before it.
+
+        Elementwise; the options do not enter here.
+        """
 
     def __call__(
         self,
@@ -79,16 +150,20 @@ class Rule(ABC):
 
         covered, peak, after = _accumulate(seen, before, every_peak=self._uses_peak)
         weights = self.weigh(a, covered, peak)
-        kept = self.kept(a.shape[-1], a.device, protected)
-        return self.finish(a, weights, kept).to(attention.dtype), after
+        protected = self.protected(a.shape[-1], a.device, protected)
+        return self.finish(a, weights, protected).to(attention.dtype), after
 
-    def finish(self, attention: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
-        """The options that act on whole rows (..., T, S): ``renormalise``, ``kept`` positions (..., S)."""
-        if kept is not None:
-            kept = kept.unsqueeze(-2)
+    def attend(self, scores: Tensor, coverage: Any = None, *, protected: Tensor | None = None) -> Attended:
+        attention = softmax_rows(scores)
+        return Attended(attention, *self(attention, coverage, protected=protected))
+
+    def finish(self, attention: Tensor, weights: Tensor, protected: Tensor | None) -> Tensor:
+        """The options that act on whole rows (..., T, S): ``renormalise``, ``protected`` positions (..., S)."""
+        if protected is not None:
+            protected = protected.unsqueeze(-2)
         if self.renormalise:
-            weights = _with_mass_of(attention, weights, kept)
-        return weights if kept is None else torch.where(kept, attention, weights)
+            weights = _with_mass_of(attention, weights, protected)
+        return weights if protected is None else torch.where(protected, attention, weights)
 
     @property
     def _uses_peak(self) -> bool:
@@ -102,39 +177,21 @@ class Rule(ABC):
             raise ValueError(f"share_heads needs attention (..., H, T, S), not {tuple(a.shape)}")
         return a.mean(-3, keepdim=True)
 
-    def kept(self, positions: int, device: torch.device, mask: Tensor | None) -> Tensor | None:
-        """The protected ones of so many source positions, bool, broadcastable to (..., S); None: none."""
-        if self.protect == "special" and mask is None:
-            raise ValueError("this rule protects special tokens: pass protected=, a bool mask (..., S)")
-        indices = [i for i in self.protect if isinstance(i, int) and -positions <= i < positions]
-        if indices:
-            listed = torch.zeros(positions, dtype=torch.bool, device=device)
-            listed[indices] = True
-            mask = listed if mask is None else mask | listed
-        return mask
-
-    def __str__(self) -> str:
-        """The notation that ``dwindle.rule`` reads back, such as ``dydim:log,power(0.5)+renormalise``."""
-        head = type(self).__name__.lower()
-        if self.functions:
-            head += ":" + ",".join(map(str, self.functions))
-        options = [f.name for f in fields(self) if getattr(self, f.name) is True]
-        if self.protect:
-            words = [self.protect] if self.protect == "special" else map(str, self.protect)
-            options.append(f"protect({','.join(words)})")
-        return "+".join([head, *options])
-
 
 @dataclass(frozen=True)
-class Plain(Rule):
+class Plain(RowRule):
     """Attention as it is. It still counts coverage, so that a plain model can be looked at."""
 
     def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
         return added
 
+    @property
+    def numbers(self) -> KernelNumbers:
+        return KernelNumbers(0)
+
 
 @dataclass(frozen=True)
-class Dim(Rule):
+class Dim(RowRule):
     """DimAttn (Eq. 3): F(A^t) - F(A^{t-1}), the marginal gain of g at the coverage so far."""
 
     g: Concave
@@ -142,9 +199,15 @@ class Dim(Rule):
     def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
         return self.g.gain(covered, added)
 
+    @property
+    def numbers(self) -> KernelNumbers | None:
+        if self.g.boxcox == (1.0, 1.0):
+            return KernelNumbers(0)
+        return KernelNumbers(1, *self.g.boxcox) if self.g.boxcox else None
+
 
 @dataclass(frozen=True)
-class DyDim(Rule):
+class DyDim(RowRule):
     """DyDimAttn (Eq. 5): P [F1(A^t) - F1(A^{t-1})] + (1 - P) [F2(A^t) - F2(A^{t-1})].
 
     P is the largest attention the position received before step t, 0 at the first step. ``g1`` is meant
@@ -165,6 +228,12 @@ class DyDim(Rule):
         # lerp is the convex combination of Eq. 5, exact where both gains are equal or P is 0 or 1.
         return torch.lerp(self.g2.gain(covered, added), self.g1.gain(covered, added), gate)
 
+    @property
+    def numbers(self) -> KernelNumbers | None:
+        if not (self.g1.boxcox and self.g2.boxcox):
+            return None
+        return KernelNumbers(2, *self.g1.boxcox, *self.g2.boxcox, self.detach_gate)
+
 
 def _accumulate(a: Tensor, before: Coverage, every_peak: bool) -> tuple[Tensor, Tensor, Coverage]:
     """Coverage before each row, the peak before each row (both (..., T, S)), and the coverage at the end.
@@ -179,12 +248,23 @@ def _accumulate(a: Tensor, before: Coverage, every_peak: bool) -> tuple[Tensor, 
     return total[..., :-1, :], peak[..., :-1, :] if every_peak else peak, after
 
 
-def _with_mass_of(a: Tensor, weights: Tensor, kept: Tensor | None) -> Tensor:
-    """Scale rows of ``weights`` to the sums of ``a``, both taken over the unprotected positions only."""
-    if kept is not None:
-        a, weights = a.masked_fill(kept, 0), weights.masked_fill(kept, 0)
-    have = weights.sum(-1, keepdim=True)
-    return weights * (a.sum(-1, keepdim=True) / have.masked_fill(have == 0, 1))
+def _with_mass_of(a: Tensor, weights: Tensor, protected: Tensor | None) -> Tensor:
+    """Scale rows of ``weights`` to the sums of ``a``, both taken over the unprotected positions only.
+
+    A row whose sum is next to nothing, because a protected sink has all, is scaled as well, but by a constant: the
+    gradient of the quotient would be infinite times zero, and what it stands for is as small as the row.
+    """
+    if protected is not None:
+        a, weights = a.masked_fill(protected, 0), weights.masked_fill(protected, 0)
+    mass, have = a.sum(-1, keepdim=True), weights.sum(-1, keepdim=True)
+    little = have < least_mass(have.dtype)
+    constant = (mass / have.masked_fill(have == 0, 1)).detach()
+    return weights * torch.where(little, constant, mass / have.masked_fill(little, 1))
+
+
+def least_mass(dtype: torch.dtype) -> float:
+    """Of a row, from which on the gradient flows through its renormalising: one over its square is still a number."""
+    return math.sqrt(torch.finfo(dtype).tiny)
 
 
 def _check_values(attention: Tensor) -> None:

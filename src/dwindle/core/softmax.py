@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dwindle.core.coverage import state_dtype
+from dwindle.core.transforms import transformed
 
 
 def attention_rows(
@@ -44,21 +45,29 @@ def attention_scores(
 def attended(products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
     """What ``attention_rows`` makes of the products of queries and keys."""
     scores = _changed(products, mask, bias, softcap)
-    if (mask is None and bias is None) or not scores.shape[-1]:
-        return scores.softmax(-1)
+    return scores.softmax(-1) if mask is None and bias is None else softmax_rows(scores)
+
+
+def softmax_rows(scores: Tensor) -> Tensor:
+    """The softmax of scores (..., T, S), in float32 or better; zero for a row that may attend to nothing."""
+    scores = scores.to(state_dtype(scores))
+    if not scores.shape[-1]:
+        return scores
     nothing = scores.amax(-1, keepdim=True) == -math.inf
-    if scores.device.type == "cpu" and not torch.compiler.is_compiling() and not nothing.any():
+    looked_at = scores.device.type != "cpu" or torch.compiler.is_compiling() or transformed(scores)
+    if not looked_at and not nothing.any():
         return scores.softmax(-1)  # most calls; filling is slow
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 
 
 def _products(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
+    """In float32 or better: scores of float16 would overflow, and coverage would add up their rounding."""
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    return (query * scale) @ grouped(key, query.shape[1]).mT
+    dtype = state_dtype(query)
+    return (query.to(dtype) * scale) @ grouped(key, query.shape[1]).mT.to(dtype)
 
 
 def _changed(scores: Tensor, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
-    scores = scores.to(state_dtype(scores))
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     if bias is not None:

@@ -142,7 +142,7 @@ def _temporal(model: "PreTrainedModel", layers: int | None) -> Iterator[None]:
     if rule is None:
         with attach(model, Temporal(), rule_layers(model, layers)):
             yield
-    elif isinstance(rule, Temporal):
+    elif rule == Temporal():
         yield
     else:
         raise ValueError(f"this model has the rule {rule}, and temporal attention takes its place: decode without")

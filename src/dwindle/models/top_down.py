@@ -21,7 +21,7 @@ from transformers.utils import ModelOutput
 
 from dwindle.attaching.record import Record
 from dwindle.core.coverage import Coverage, state_dtype
-from dwindle.core.notation import rule as read_rule
+from dwindle.core.notation import row_rule
 from dwindle.models.codec import IGNORED
 from dwindle.models.vocabulary import END, PAD, START
 
@@ -158,7 +158,7 @@ class TopDown(PreTrainedModel, GenerationMixin):
         self.post_init()
 
     def set_rule(self, rule: str) -> None:
-        self.rule = read_rule(rule)
+        self.rule = row_rule(rule)
         self.config.rule = str(self.rule)
 
     def get_encoder(self, *_: Any, **__: Any) -> RegionEncoder:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from dwindle.core.coverage import Coverage
+from dwindle.core.notation import row_rule
 from dwindle.core.rules import Rule
 
 # Position 1 gets 0.4 twice in a row: its second return is smaller (the figure's red block). In the last
@@ -29,12 +30,12 @@ class Step:
     """After this step."""
 
 
-def illustrate(rule: Rule) -> list[Step]:
+def illustrate(rule: Rule | str) -> list[Step]:
     """Run ``rule`` over the rows of ``ATTENTION``, one step at a time as a decoder would."""
     steps = []
     coverage: Coverage | None = None
     for row in ATTENTION:
-        weights, coverage = rule(torch.tensor([row], dtype=torch.float64), coverage)
+        weights, coverage = row_rule(rule)(torch.tensor([row], dtype=torch.float64), coverage)
         steps.append(Step(row, tuple(weights[0].tolist()), tuple(coverage.total.tolist())))
     return steps
 

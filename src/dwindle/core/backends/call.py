@@ -4,14 +4,14 @@ Made by ``functional.attention`` after all checks; backends trust it.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from dwindle.core.constant import constant
-from dwindle.core.coverage import Coverage, state_dtype
-from dwindle.core.rules import Dim, DyDim, Plain, Rule
+from dwindle.core.coverage import state_dtype
+from dwindle.core.rules import KernelNumbers, Rule
 
 
 class Call(NamedTuple):
@@ -28,10 +28,14 @@ class Call(NamedTuple):
     """bool, (B | 1, H | 1, T | 1, S | 1); True: may be attended to."""
     bias: Tensor | None
     """In the dtype of the coverage, (B | 1, H | 1, T | 1, S | 1)."""
-    coverage: Coverage | None
-    """In float32 or float64, (B, H, S), or (B, 1, S) with ``share_heads``."""
-    kept: Tensor | None
-    """bool, (B | 1, H | 1, S): positions that keep their plain weight."""
+    coverage: Any
+    """What the rule left before: in float32 or float64, (B, H, P) each, or (B, 1, P) with ``share_heads``."""
+    protected: Tensor | None
+    """bool, (B | 1, H | 1, P): positions that keep their plain weight."""
+    source: Tensor | None
+    """bool, (B | 1, P), P <= S: the source among the first P positions. None: all S, and P is S."""
+    rows: Tensor | None
+    """bool, (B | 1, T): rows that feel coverage and add to it. None: all."""
     scale: float
     softcap: float
     """0: none."""
@@ -42,16 +46,51 @@ class Call(NamedTuple):
         """Of scores, weights and coverage."""
         return state_dtype(self.query)
 
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        """Of each tensor of the coverage."""
+        b, h = self.query.shape[:2]
+        covered = self.key.shape[2] if self.source is None else self.source.shape[1]
+        return b, 1 if self.rule.share_heads else h, covered
+
+    @property
+    def felt(self) -> Tensor | None:
+        """bool (B | 1, 1, T | 1, P): where the rule acts; None: everywhere."""
+        if self.source is None and self.rows is None:
+            return None
+        rows = None if self.rows is None else self.rows[:, None, :, None]
+        if self.source is None:
+            return rows.expand(-1, -1, -1, self.key.shape[2]) if rows is not None else None
+        source = self.source[:, None, None, :]
+        return source if rows is None else rows & source
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Those that a gradient may be asked for."""
+        return self.query, self.key, self.value, self.bias, *(self.coverage or ())
+
     def differentiates(self) -> bool:
         """Whether a gradient may be asked for."""
-        if not torch.is_grad_enabled():
-            return False
-        tensors = (self.query, self.key, self.value, self.bias, *(self.coverage or ()))
-        return any(x is not None and x.requires_grad for x in tensors)
+        return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in self.tensors())
 
     def seed(self) -> Tensor | None:
         """A fresh seed for dropout, from torch's generator."""
         return torch.randint(2**62, (1,)) if self.dropout else None
+
+
+class Backend(Protocol):
+    """What each module in this folder offers."""
+
+    def objection(self, call: Call, /) -> str | None:
+        """Why it cannot do this call, or None if it can."""
+
+    def pays(self, call: Call, /) -> bool:
+        """Whether it is the fastest of those that follow it, for a call that it can do."""
+
+    def attention(self, call: Call, /) -> tuple[Tensor, Any]:
+        """The context (B, H, T, Dv) and the coverage after."""
+
+
+UNTRANSFORMED = "torch.func and forward-mode differentiation cannot look into it"
 
 
 def block_rows(rows: int, most: int) -> int:
@@ -59,26 +98,12 @@ def block_rows(rows: int, most: int) -> int:
     return max(1, -(-rows // max(1, -(-rows // most))))
 
 
-Numbers = tuple[float, float, float, float, float, float]
-
-
 @constant
-def kernel_numbers(rule: Rule) -> Numbers | None:
-    """``(mode, s1, p1, s2, p2, detach_gate)`` if kernels can do the rule, else None.
-
-    Kernels know Box-Cox functions, whose slope is s (1 + x)^(p - 1). Mode 0 is plain, 1 Dim, 2 DyDim.
-    """
+def kernel_numbers(rule: Rule) -> KernelNumbers | None:
+    """The rule in numbers if kernels can do it, else None; a constant for compilers."""
     return _numbers(rule)
 
 
 @lru_cache(maxsize=64)
-def _numbers(rule: Rule) -> Numbers | None:
-    forms = [g.boxcox for g in rule.functions]
-    if rule.renormalise or rule.share_heads or None in forms:
-        return None
-    (s1, p1), (s2, p2) = ([form for form in forms if form] + [(1.0, 1.0)] * 2)[:2]
-    if isinstance(rule, DyDim):
-        return 2.0, s1, p1, s2, p2, float(rule.detach_gate)
-    if isinstance(rule, Plain) or (isinstance(rule, Dim) and (s1, p1) == (1.0, 1.0)):
-        return 0.0, 1.0, 1.0, 1.0, 1.0, 0.0
-    return (1.0, s1, p1, 1.0, 1.0, 0.0) if isinstance(rule, Dim) else None
+def _numbers(rule: Rule) -> KernelNumbers | None:
+    return rule.numbers

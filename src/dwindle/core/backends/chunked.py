@@ -5,23 +5,39 @@ rule and any option. While torch.compile traces, the eager twin is used: the com
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dwindle.core.backends import eager
-from dwindle.core.backends.call import Call, Numbers, block_rows, kernel_numbers
+from dwindle.core.backends.call import UNTRANSFORMED, Call, block_rows, kernel_numbers
 from dwindle.core.backends.diminish import Diminish, Space
+from dwindle.core.backends.once import once
 from dwindle.core.coverage import Coverage
+from dwindle.core.notation import row_rule
+from dwindle.core.rules import KernelNumbers, RowRule
 from dwindle.core.softmax import attended
+from dwindle.core.transforms import transformed
 
+_FEW = 2**17  # weights: calling more operations costs more than what fewer hold in memory
 _ELEMENTS = 2**20  # of a tile: what an operation reads and writes should stay in a cache
 _ROWS = 64
 _FREED = 31 * 2**20
 
 Chunk = tuple[slice, slice]  # items, heads
+
+
+def objection(call: Call) -> str | None:
+    """Why tiles cannot do this call, or None if they can."""
+    if not isinstance(call.rule, RowRule):
+        return f"the rule {call.rule} works from scores"
+    return UNTRANSFORMED if transformed(*call.tensors()) else None
+
+
+def pays(call: Call) -> bool:
+    """Not for few weights."""
+    return call.query.shape[:3].numel() * call.key.shape[2] > _FEW and call.value.numel() > 0
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
@@ -70,7 +86,7 @@ class _Chunked(torch.autograd.Function):
                 part = _part(call, chunk, rows, state)
                 generator = _generator(seed, call, chunk, i)
                 space.restart()
-                products = _product(part.query * part.scale, part.key.mT, space)
+                products = _product(part.query.to(part.dtype) * part.scale, part.key.mT.to(part.dtype), space)
                 weights, state = _weights(part, products, numbers, generator, space)
                 context[*chunk, rows] = weights @ part.value
             after[0][at], after[1][at] = state
@@ -80,7 +96,7 @@ class _Chunked(torch.autograd.Function):
         return context, *after
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         seed, query, key, value, bias, *between = ctx.saved_tensors
         call = ctx.call._replace(query=query, key=key, value=value, bias=bias)
@@ -111,31 +127,31 @@ def _product(left: Tensor, right: Tensor, space: Space) -> Tensor:
 
 
 def _weights(
-    part: Call, products: Tensor, numbers: Numbers | None, generator: torch.Generator | None, space: Space
+    part: Call, products: Tensor, numbers: KernelNumbers | None, generator: torch.Generator | None, space: Space
 ) -> tuple[Tensor, Coverage]:
     """A few rows of a few heads: softmax, rule, dropout. The weights are in the value's dtype."""
     a = attended(products, mask=part.mask, bias=part.bias, softcap=part.softcap or None)
     space.back(products)  # nobody's gradient looks at them again
     if numbers is None or part.coverage is None:
-        weights, after = part.rule(a, part.coverage, protected=part.kept)
+        weights, after = eager.diminished(part, a)
     else:
         weights, *state = Diminish.apply(a, *part.coverage, numbers, space)  # type: ignore[no-untyped-call]
-        weights, after = part.rule.finish(a, weights, part.kept), Coverage(*state)
+        weights, after = row_rule(part.rule).finish(a, weights, part.protected), Coverage(*state)
     if generator is not None:
-        kept = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
-        weights = weights * kept / (1 - part.dropout)
+        stays = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
+        weights = weights * stays / (1 - part.dropout)
     return weights.to(part.value.dtype), after
 
 
-def _numbers(call: Call) -> Numbers | None:
-    """The rule's numbers, if tiles can do it; they leave ``renormalise`` to ``Rule.finish``."""
-    numbers: Numbers | None = kernel_numbers(replace(call.rule, renormalise=False))
-    return numbers
+def _numbers(call: Call) -> KernelNumbers | None:
+    """The rule's numbers, if tiles can do it; they leave ``renormalise`` to ``RowRule.finish``."""
+    numbers: KernelNumbers | None = kernel_numbers(call.rule)
+    return None if call.rule.share_heads or call.felt is not None else numbers
 
 
 def _block_backward(
     part: Call,
-    numbers: Numbers | None,
+    numbers: KernelNumbers | None,
     generator: torch.Generator | None,
     space: Space,
     grad: Tensor,
@@ -145,8 +161,8 @@ def _block_backward(
     rows: slice,
 ) -> list[Tensor | None]:
     """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None: zero)."""
-    query = part.query * part.scale
-    tensors = (_product(query, part.key.mT, space), part.bias, *(part.coverage or ()))
+    query, key = part.query.to(part.dtype) * part.scale, part.key.to(part.dtype)
+    tensors = (_product(query, key.mT, space), part.bias, *(part.coverage or ()))
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
     products, bias, total, peak = leaves
     with torch.enable_grad():
@@ -162,7 +178,7 @@ def _block_backward(
     found: Iterator[Any] = iter(torch.autograd.grad(results, wanted, their_grads, allow_unused=True))
     d: Any
     d, dbias, *before = [None if x is None else next(found) for x in leaves]
-    grads[0][items, heads, rows] = (d @ part.key).mul_(part.scale)
+    grads[0][items, heads, rows] = (d @ key).mul_(part.scale)
     _add_product(grads[1], chunk, query_heads, d.mT, query)
     if grads[3] is not None:
         _cut(grads[3], items, heads, rows).add_(dbias)  # type: ignore[arg-type]
@@ -172,6 +188,7 @@ def _block_backward(
 def _add_product(whole: Tensor, chunk: Chunk, query_heads: int, left: Tensor, right: Tensor) -> None:
     """Adds ``left @ right``, of the query heads of a chunk, to the gradient of all keys or values."""
     items, heads = chunk
+    left, right = left.to(whole.dtype), right.to(whole.dtype)
     if whole.shape[1] == query_heads:
         whole[items, heads].flatten(0, 1).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
     else:
@@ -192,7 +209,9 @@ def _part(call: Call, chunk: Chunk, rows: slice, coverage: Coverage) -> Call:
         value=value,
         mask=None if call.mask is None else _cut(call.mask, items, heads, rows),
         bias=None if call.bias is None else _cut(call.bias, items, heads, rows),
-        kept=None if call.kept is None else _cut(call.kept, items, heads),
+        protected=None if call.protected is None else _cut(call.protected, items, heads),
+        source=None if call.source is None else _cut(call.source, items),
+        rows=None if call.rows is None else _cut(call.rows, items)[:, rows],
         coverage=coverage,
     )
 
@@ -218,6 +237,7 @@ def _tiling(call: Call, gradients: bool) -> tuple[list[Chunk], list[slice]]:
     where that makes one tile of all heads, and twice as many of everything without gradients, which need more tiles.
     """
     b, h, t, _ = call.query.shape
+    h = max(1, h)
     s, more = call.key.shape[2], 1 if gradients else 2
     elements = more * _ELEMENTS * (1 if call.query.device.type == "cpu" else 32)
     most = max(more * _ROWS, elements // max(1, b * h * s))
@@ -242,7 +262,5 @@ def _generator(seed: Tensor | None, call: Call, chunk: Chunk, block: int) -> tor
 
 
 def _no_coverage(call: Call) -> Coverage:
-    b, h = call.query.shape[:2]
-    shape = (b, 1 if call.rule.share_heads else h, call.key.shape[2])
-    zero = torch.zeros(shape, dtype=call.dtype, device=call.query.device)
+    zero = torch.zeros(call.state_shape, dtype=call.dtype, device=call.query.device)
     return Coverage(zero, zero)

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dwindle.core.backends.call import Numbers
 from dwindle.core.backends.polynomial import even_terms, odd_terms
+from dwindle.core.rules import KernelNumbers
 
 
 class Space:
@@ -51,7 +51,7 @@ class Diminish(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: Numbers, space: Space
+        ctx: Any, a: Tensor, total: Tensor, peak: Tensor, numbers: KernelNumbers, space: Space
     ) -> tuple[Tensor, Tensor, Tensor]:
         mode, s1, p1, s2, p2, _ = numbers
         keep = ctx.needs_input_grad[0]
@@ -154,14 +154,14 @@ def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) ->
     here, through = space.tile(flow), space.tile(flow)
     end = torch.zeros_like(flow[..., 0, :]) if start is None else start
     for tiles in reversed(list(zip(*map(_grouped, (here, through, passed, flow)), strict=True))):
-        rows, shares, kept, more = (x.unbind(-2)[::-1] for x in tiles)
+        rows, shares, passes, more = (x.unbind(-2)[::-1] for x in tiles)
         rows[0].zero_()
         shares[0].fill_(1)
         for i, (row, share) in enumerate(zip(rows[1:], shares[1:], strict=True)):
-            torch.addcmul(more[i], rows[i], kept[i], out=row)
-            torch.mul(shares[i], kept[i], out=share)
+            torch.addcmul(more[i], rows[i], passes[i], out=row)
+            torch.mul(shares[i], passes[i], out=share)
         ends = [end]
-        alone, share = torch.addcmul(more[-1], rows[-1], kept[-1]), shares[-1] * kept[-1]
+        alone, share = torch.addcmul(more[-1], rows[-1], passes[-1]), shares[-1] * passes[-1]
         for group in zip(alone.unbind(-2)[::-1], share.unbind(-2)[::-1], strict=True):
             ends.append(torch.addcmul(group[0], group[1], ends[-1]))
         *came, end = ends

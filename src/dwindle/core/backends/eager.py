@@ -1,21 +1,48 @@
 """Softmax, then the rule, then values, as written: the slow twin of every other backend.
 
-Holds several (B, H, T, S) tensors. Any device, any rule, any option; gradients by autograd.
+Holds several (B, H, T, S) tensors. Any device, any rule, any option; gradients by autograd, of any order and kind.
 """
 
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from dwindle.core.backends.call import Call
-from dwindle.core.coverage import Coverage
-from dwindle.core.softmax import attention_rows, grouped
+from dwindle.core.notation import row_rule
+from dwindle.core.softmax import attention_scores, grouped, softmax_rows
 
 
-def attention(call: Call) -> tuple[Tensor, Coverage]:
+def objection(call: Call) -> str | None:
+    """It can do everything."""
+    return None
+
+
+def pays(call: Call) -> bool:
+    """The last one to be asked."""
+    return True
+
+
+def attention(call: Call) -> tuple[Tensor, Any]:
     """The context (B, H, T, Dv) and the coverage after."""
     softcap = call.softcap or None
-    rows = attention_rows(call.query, call.key, mask=call.mask, bias=call.bias, scale=call.scale, softcap=softcap)
-    weights, coverage = call.rule(rows, call.coverage, protected=call.kept)
+    scores = attention_scores(call.query, call.key, mask=call.mask, bias=call.bias, scale=call.scale, softcap=softcap)
+    if call.felt is None:
+        _, weights, coverage = call.rule.attend(scores, call.coverage, protected=call.protected)
+    else:
+        weights, coverage = diminished(call, softmax_rows(scores))
     if call.dropout:
         weights = F.dropout(weights, call.dropout)
     return weights.to(call.value.dtype) @ grouped(call.value, call.query.shape[1]), coverage
+
+
+def diminished(call: Call, attention: Tensor) -> tuple[Tensor, Any]:
+    """The weights (B, H, T, S) of rows of attention, by the rule where it is felt, and the coverage after."""
+    rule, felt = row_rule(call.rule), call.felt
+    if felt is None:
+        return rule(attention, call.coverage, protected=call.protected)
+    covered = felt.shape[-1]
+    a, others = attention[..., :covered], attention[..., covered:]
+    weights, after = rule(a.masked_fill(~felt, 0), call.coverage, protected=call.protected)
+    return torch.cat([torch.where(felt, weights, a), others], dim=-1), after

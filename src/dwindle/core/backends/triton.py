@@ -2,7 +2,7 @@
 
 A GPU wants more parallelism than batch x heads, so each program takes a block of *source* positions and walks
 all target rows, carrying its coverage; sums over a row (context, gradient of q) meet by atomic additions, and
-the log-sum-exp of the rows comes from a pass before. Triton is imported at the first call only.
+the norms of the rows come from a pass before. Triton is imported at the first call only.
 """
 
 import os
@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dwindle.core.backends.call import Call, kernel_numbers
+from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
+from dwindle.core.backends.once import once
 from dwindle.core.coverage import Coverage
+from dwindle.core.transforms import transformed
 
 _BLOCK = 32  # target rows, and source positions, of a tile
 _LARGEST = 256  # head size
@@ -28,11 +30,18 @@ def objection(call: Call) -> str | None:
         return f"the tensors are on {call.query.device}, and Triton's interpreter is not on (TRITON_INTERPRET=1)"
     if call.query.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"it has no code for {call.query.dtype}"
-    if kernel_numbers(call.rule) is None:
+    if kernel_numbers(call.rule) is None or call.rule.renormalise or call.rule.share_heads:
         return f"it has no code for the rule {call.rule}"
+    if call.felt is not None:
+        return "it has no code for a source inside a prompt"
     if max(call.query.shape[3], call.value.shape[3]) > _LARGEST:
         return f"it has no code for heads of more than {_LARGEST}"
-    return None
+    return UNTRANSFORMED if transformed(*call.tensors()) else None
+
+
+def pays(call: Call) -> bool:
+    """On a GPU: the interpreter is for tests."""
+    return call.query.is_cuda and call.query.numel() > 0 and call.value.numel() > 0
 
 
 @cache
@@ -72,23 +81,23 @@ class _Fused(torch.autograd.Function):
         settings, common = _arguments(call, seed, query, key, value, bias)
         b, h, t = query.shape[:3]
         s, blocks = key.shape[2], -(-t // _BLOCK)
-        lse = query.new_empty((b, h, t), dtype=torch.float32)
+        norms = query.new_empty((b, h, t, 2), dtype=torch.float32)
         context = query.new_zeros((b, h, t, value.shape[3]), dtype=torch.float32)
         after = _dense(total), _dense(peak)
         between = [query.new_empty((b, h, blocks, s), dtype=torch.float32) for _ in range(2)]
-        kernels.log_sum_exp[b * h, blocks](*common, lse, **settings)
-        kernels.forward[b * h, -(-s // _BLOCK)](*common, lse, context, *after, *between, **settings)
-        ctx.save_for_backward(query, key, value, bias, lse, *between)
+        kernels.norms[b * h, blocks](*common, norms, **settings)
+        kernels.forward[b * h, -(-s // _BLOCK)](*common, norms, context, *after, *between, **settings)
+        ctx.save_for_backward(query, key, value, bias, norms, *between)
         ctx.call, ctx.seed = call, seed
         ctx.set_materialize_grads(False)
         return context.to(query.dtype), *after
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor | None, *later: Tensor | None) -> tuple[Tensor | None, ...]:
         from dwindle.core.backends import triton_kernels as kernels
 
-        query, key, value, bias, lse, *between = ctx.saved_tensors
+        query, key, value, bias, norms, *between = ctx.saved_tensors
         settings, common = _arguments(ctx.call, ctx.seed, query, key, value, bias)
         b, h, t = query.shape[:3]
         s = key.shape[2]
@@ -96,11 +105,11 @@ class _Fused(torch.autograd.Function):
             grad = query.new_zeros((b, h, t, value.shape[3]))
         zeros = [x.new_zeros(x.shape, dtype=torch.float32) for x in (query, key, value)]
         dbias = query.new_zeros((1,), dtype=torch.float32) if bias is None else torch.zeros_like(bias).contiguous()
-        dots = torch.zeros_like(lse)
-        states = [lse.new_zeros((b, h, s)) if g is None else _dense(g) for g in later]
+        dots = norms.new_zeros((b, h, t))
+        states = [norms.new_zeros((b, h, s)) if g is None else _dense(g) for g in later]
         for last in (False, True):  # first the sums over rows, then, with them, the gradients of the scores
             kernels.backward[b * h, -(-s // _BLOCK)](
-                *(*common, lse, *between, grad.contiguous(), *zeros, dbias, dots),
+                *(*common, norms, *between, grad.contiguous(), *zeros, dbias, dots),
                 *(*(x.clone() for x in states[:2]), *states),
                 *(_strides(dbias) if bias is not None else (0,) * 4),
                 LAST=last,
@@ -120,19 +129,22 @@ def _arguments(
     call: Call, seed: int, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """What all kernels take: settings that are compiled in, and tensors with their strides."""
-    mode, s1, p1, s2, p2, detach = kernel_numbers(call.rule) or (0.0,) * 6
+    numbers = kernel_numbers(call.rule)
+    if numbers is None:
+        raise ValueError(f"the kernels have no code for the rule {call.rule}")
+    functions, s1, p1, s2, p2, detach_gate = numbers
     from dwindle.core.backends.polynomial import terms
 
     coefficients = torch.tensor([terms(p1), terms(p2)], dtype=torch.float32, device=query.device)
     none = query.new_empty(1)
     settings = {
-        "MODE": int(mode),
+        "MODE": functions,
         "LOG1": p1 == 0,
         "LOG2": p2 == 0,
-        "DETACH": bool(detach),
+        "DETACH": detach_gate,
         "BIAS": bias is not None,
         "MASK": call.mask is not None,
-        "KEPT": call.kept is not None,
+        "PROTECTED": call.protected is not None,
         "SOFTCAP": call.softcap > 0,
         "DROPOUT": call.dropout > 0,
         "BLOCK": _BLOCK,
@@ -141,11 +153,11 @@ def _arguments(
         "EXACT": "ieee",
     }
     tensors = []
-    for x in (query, key, value, bias, call.mask, call.kept):
+    for x in (query, key, value, bias, call.mask, call.protected):
         tensors += [none if x is None else x, *(_strides(x) if x is not None else (0,) * 4)]
     sizes = (query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3], value.shape[3])
-    numbers = (call.scale, call.softcap or 1.0, call.dropout, seed, s1, p1, s2, p2)
-    return settings, (*tensors, coefficients, *sizes, *numbers)
+    scalars = (call.scale, call.softcap or 1.0, call.dropout, seed, s1, p1, s2, p2)
+    return settings, (*tensors, coefficients, *sizes, *scalars)
 
 
 def _strides(x: Tensor) -> tuple[int, ...]:

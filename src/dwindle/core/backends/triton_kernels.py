@@ -56,6 +56,15 @@ def _load(X, x_b, x_h, x_t, x_d, b, h, rows, n, D, WIDE: tl.constexpr):
 
 
 @triton.jit
+def _attention(scores, Norms, unit, rows, T):
+    """Softmax rows, from what ``norms`` found. (One logarithm for both would lose the sum where scores are -1e9.)"""
+    at = Norms + 2 * (unit * T + rows)
+    highest = tl.load(at, mask=rows < T, other=0.0)
+    inverse = tl.load(at + 1, mask=rows < T, other=0.0)
+    return tl.exp(scores - highest[:, None]) * inverse[:, None]
+
+
+@triton.jit
 def _gain(x, u, s, p, Terms, which, LOG: tl.constexpr):
     """g(c + a) - g(c), E(x) and u^p, with x = a / u and u = 1 + c."""
     y = tl.zeros(x.shape, tl.float32)
@@ -79,17 +88,17 @@ def _slopes(x, u, e, raised, s, LOG: tl.constexpr):
 
 
 @triton.jit
-def log_sum_exp(
+def norms(
     Q, q_b, q_h, q_t, q_d, K, k_b, k_h, k_s, k_d, V, v_b, v_h, v_s, v_d,
     Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s,
-    Kept, kept_b, kept_h, kept_t, kept_s,
+    Protected, protected_b, protected_h, protected_t, protected_s,
     Terms, H, Hk, T, S, D, Dv, scale, softcap, dropout, seed, s1, p1, s2, p2,
-    Lse,
+    Norms,
     MODE: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr, DETACH: tl.constexpr, BIAS: tl.constexpr,
-    MASK: tl.constexpr, KEPT: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
+    MASK: tl.constexpr, PROTECTED: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
     WIDE: tl.constexpr, WIDE_V: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """(B, H, T): ln of the sum of e^score; +inf for a row with nothing to attend to."""
+    """(B, H, T, 2): the largest score r of each row, and 1 / sum of e^(score - r); both 0 for a row with nothing."""
     b, h = tl.program_id(0) // H, tl.program_id(0) % H
     rows = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     q = _load(Q, q_b, q_h, q_t, q_d, b, h, rows, T, D, WIDE)
@@ -107,19 +116,20 @@ def log_sum_exp(
         total = total * tl.exp(highest - reference) + tl.sum(tl.exp(scores - reference[:, None]), 1)
         highest = now
     nothing = total == 0
-    value = tl.where(nothing, float("inf"), highest + tl.log(tl.where(nothing, 1.0, total)))
-    tl.store(Lse + tl.program_id(0) * T + rows, value, mask=rows < T)
+    at = Norms + 2 * (tl.program_id(0) * T + rows)
+    tl.store(at, tl.where(nothing, 0.0, highest), mask=rows < T)
+    tl.store(at + 1, tl.where(nothing, 0.0, 1 / tl.where(nothing, 1.0, total)), mask=rows < T)
 
 
 @triton.jit
 def forward(
     Q, q_b, q_h, q_t, q_d, K, k_b, k_h, k_s, k_d, V, v_b, v_h, v_s, v_d,
     Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s,
-    Kept, kept_b, kept_h, kept_t, kept_s,
+    Protected, protected_b, protected_h, protected_t, protected_s,
     Terms, H, Hk, T, S, D, Dv, scale, softcap, dropout, seed, s1, p1, s2, p2,
-    Lse, Out, Total, Peak, Totals, Peaks,
+    Norms, Out, Total, Peak, Totals, Peaks,
     MODE: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr, DETACH: tl.constexpr, BIAS: tl.constexpr,
-    MASK: tl.constexpr, KEPT: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
+    MASK: tl.constexpr, PROTECTED: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
     WIDE: tl.constexpr, WIDE_V: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Adds to Out (B, H, T, Dv); moves Total and Peak (B, H, S) on; saves them before each block of rows."""
@@ -134,8 +144,9 @@ def forward(
     i = tl.arange(0, BLOCK)
     earlier = (i[:, None] > i[None, :]).to(tl.float32)
     previous = (i[:, None] == i[None, :] + 1).to(tl.float32)
-    if KEPT:
-        kept = tl.load(Kept + b * kept_b + h * kept_h + positions * kept_s, mask=here, other=0) != 0
+    if PROTECTED:
+        at = Protected + b * protected_b + h * protected_h + positions * protected_s
+        protected = tl.load(at, mask=here, other=0) != 0
     d = tl.arange(0, WIDE_V)
     blocks = (T + BLOCK - 1) // BLOCK
     for block in range(blocks):
@@ -147,8 +158,7 @@ def forward(
             q, k, rows, positions, T, S, b, h, Bias, bias_b, bias_h, bias_t, bias_s,
             Mask, mask_b, mask_h, mask_t, mask_s, scale, softcap, BIAS, MASK, SOFTCAP, EXACT,
         )  # fmt: skip
-        lse = tl.load(Lse + unit * T + rows, mask=rows < T, other=float("inf"))
-        a = tl.exp(scores - lse[:, None])
+        a = _attention(scores, Norms, unit, rows, T)
         w = a
         if MODE > 0:
             u = 1 + c[None, :] + tl.dot(earlier, a, input_precision="ieee")
@@ -158,8 +168,8 @@ def forward(
                 gate = tl.associative_scan(shifted, 0, _larger)
                 other, _, _ = _gain(a / u, u, s2, p2, Terms, 1, LOG2)
                 w = other + gate * (w - other)
-            if KEPT:
-                w = tl.where(kept[None, :], a, w)
+            if PROTECTED:
+                w = tl.where(protected[None, :], a, w)
         if DROPOUT:
             place = (unit * T + rows[:, None]) * S + positions[None, :]
             w = tl.where(tl.rand(seed, place) < dropout, 0.0, w / (1 - dropout))
@@ -175,13 +185,13 @@ def forward(
 def backward(
     Q, q_b, q_h, q_t, q_d, K, k_b, k_h, k_s, k_d, V, v_b, v_h, v_s, v_d,
     Bias, bias_b, bias_h, bias_t, bias_s, Mask, mask_b, mask_h, mask_t, mask_s,
-    Kept, kept_b, kept_h, kept_t, kept_s,
+    Protected, protected_b, protected_h, protected_t, protected_s,
     Terms, H, Hk, T, S, D, Dv, scale, softcap, dropout, seed, s1, p1, s2, p2,
-    Lse, Totals, Peaks, Grad, DQ, DK, DV, DBias, Dots, LaterTotal, LaterPeak, DTotal, DPeak,
+    Norms, Totals, Peaks, Grad, DQ, DK, DV, DBias, Dots, LaterTotal, LaterPeak, DTotal, DPeak,
     dbias_b, dbias_h, dbias_t, dbias_s,
     LAST: tl.constexpr, BIAS_GRADIENT: tl.constexpr,
     MODE: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr, DETACH: tl.constexpr, BIAS: tl.constexpr,
-    MASK: tl.constexpr, KEPT: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
+    MASK: tl.constexpr, PROTECTED: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr,
     WIDE: tl.constexpr, WIDE_V: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Walks the rows backwards. First: DV, and Dots, the sums over a row that the softmax needs. LAST: DQ,
@@ -200,8 +210,9 @@ def backward(
     after = (i[:, None] < i[None, :]).to(tl.float32)
     previous = (i[:, None] == i[None, :] + 1).to(tl.float32)
     following = (i[:, None] + 1 == i[None, :]).to(tl.float32)
-    if KEPT:
-        kept = tl.load(Kept + b * kept_b + h * kept_h + positions * kept_s, mask=here, other=0) != 0
+    if PROTECTED:
+        at = Protected + b * protected_b + h * protected_h + positions * protected_s
+        protected = tl.load(at, mask=here, other=0) != 0
     dk = tl.zeros((BLOCK, WIDE), tl.float32)
     dv = tl.zeros((BLOCK, WIDE_V), tl.float32)
     d = tl.arange(0, WIDE)
@@ -219,8 +230,7 @@ def backward(
             q, k, rows, positions, T, S, b, h, Bias, bias_b, bias_h, bias_t, bias_s,
             Mask, mask_b, mask_h, mask_t, mask_s, scale, softcap, BIAS, MASK, SOFTCAP, EXACT,
         )  # fmt: skip
-        lse = tl.load(Lse + unit * T + rows, mask=valid, other=float("inf"))
-        a = tl.exp(scores - lse[:, None])
+        a = _attention(scores, Norms, unit, rows, T)
         dw = tl.dot(grad, tl.trans(v), input_precision=EXACT)
         if DROPOUT:
             place = (unit * T + rows[:, None]) * S + positions[None, :]
@@ -243,11 +253,11 @@ def backward(
                 w = other + gate * (w - other)
                 slope = slope2 + gate * (slope - slope2)
                 change = change2 + gate * (change - change2)
-            if KEPT:
-                w = tl.where(kept[None, :], a, w)
-                slope = tl.where(kept[None, :], 1.0, slope)
-                change = tl.where(kept[None, :], 0.0, change)
-                flow = tl.where(kept[None, :], 0.0, flow)
+            if PROTECTED:
+                w = tl.where(protected[None, :], a, w)
+                slope = tl.where(protected[None, :], 1.0, slope)
+                change = tl.where(protected[None, :], 0.0, change)
+                flow = tl.where(protected[None, :], 0.0, flow)
             lost = dw * change
             da = dw * slope + tl.dot(after, lost, input_precision="ieee") + later[None, :]
             later += tl.sum(lost, 0)

@@ -4,8 +4,9 @@ from typing import Any, get_args
 
 from transformers import PreTrainedConfig
 
+from dwindle.core.notation import row_rule
 from dwindle.core.notation import rule as parse
-from dwindle.core.rules import Rule
+from dwindle.core.rules import RowRule, Rule
 from dwindle.core.temporal import Temporal
 from dwindle.models.settings import Copy
 from dwindle.models.vocabulary import END, PAD, START, UNK
@@ -54,9 +55,8 @@ class PointerGeneratorConfig(PreTrainedConfig):
         self.rule = str(usable(self.rule))
 
 
-def usable(rule: Rule | str) -> Rule:
+def usable(rule: Rule | str) -> RowRule:
     """The rule, if it is one that diminishes rows of attention."""
-    named = parse(rule)
-    if isinstance(named, Temporal):
+    if parse(rule) == Temporal():
         raise ValueError("a pointer-generator has temporal attention as a setting of its own: pass temporal=True")
-    return named
+    return row_rule(rule)

@@ -1,7 +1,7 @@
 """The C++ kernel for the CPU: its source, its build on first use, and the ``torch.library`` operator.
 
-It does every rule whose functions are Box-Cox, without ``renormalise`` and ``share_heads``; all masks,
-biases, dropout and protected positions; gradients of query, key, value, bias and coverage.
+It does every rule whose functions are Box-Cox, with all options; all masks, biases, dropout, protected positions and
+sources inside a prompt; gradients of query, key, value, bias and coverage.
 """
 
 from functools import lru_cache
@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dwindle.core.backends.call import Call, kernel_numbers
+from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
 from dwindle.core.backends.cpu import op
 from dwindle.core.backends.cpu.build import library
 from dwindle.core.backends.polynomial import terms
 from dwindle.core.constant import constant
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import Rule
+from dwindle.core.transforms import transformed
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -35,7 +36,14 @@ def objection(call: Call) -> str | None:
         return f"it has no code for {call.query.dtype}"
     if kernel_numbers(call.rule) is None:
         return f"it has no code for the rule {call.rule}"
+    if transformed(*call.tensors()):
+        return UNTRANSFORMED
     return None if available() else "it is not built (there is a line on stderr that says why)"
+
+
+def pays(call: Call) -> bool:
+    """Always, where there is anything to do."""
+    return call.query.numel() > 0 and call.value.numel() > 0
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
@@ -45,18 +53,19 @@ def attention(call: Call) -> tuple[Tensor, Coverage]:
     return results[0], Coverage(results[1], results[2])
 
 
-def step(call: Call, coverage: Coverage) -> Tensor:
-    """The context, with ``coverage`` (dense, in the right dtype) moved on in place. No gradients."""
-    context: Tensor = op.step(*_tensors(call), *coverage, *_settings(call))
+def step(call: Call) -> Tensor:
+    """The context, with the coverage (dense, in the right dtype) moved on in place. No gradients."""
+    context: Tensor = op.step(*_tensors(call), *call.coverage, *_settings(call))
     return context
 
 
-def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    return call.query, call.key, call.value, call.bias, call.mask, call.kept
+def _tensors(call: Call) -> tuple[Tensor | None, ...]:
+    return call.query, call.key, call.value, call.bias, call.mask, call.protected, call.source, call.rows
 
 
 def _settings(call: Call) -> tuple[Any, ...]:
-    blocks = op.blocks(call.query.shape[2], call.key.shape[2])
+    (_, h, t, _), s = call.query.shape, call.key.shape[2]
+    blocks = op.blocks(t, s, h if call.rule.share_heads else 1)
     return call.seed(), _with_terms(call.rule), call.scale, call.softcap, call.dropout, blocks
 
 
@@ -68,5 +77,8 @@ def _with_terms(rule: Rule) -> list[float]:
 
 @lru_cache(maxsize=64)
 def _known(rule: Rule) -> list[float]:
-    given = kernel_numbers(rule) or (0.0,) * 6
-    return [*given, *terms(given[2]), *terms(given[4])]
+    numbers = kernel_numbers(rule)
+    if numbers is None:
+        raise ValueError(f"the kernel has no code for the rule {rule}")
+    options = rule.renormalise, rule.share_heads
+    return [*map(float, (*numbers, *options)), *terms(numbers.p1), *terms(numbers.p2)]

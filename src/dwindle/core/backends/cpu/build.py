@@ -50,10 +50,25 @@ def _built() -> Path:
     parts = [*sources, *flags, version, _processor(), torch.__version__]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     target = _cache() / f"kernel-{name}.so"
-    if not target.exists():
+    if not _whole(target):
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             _build(compiler, Path(folder), target)
     return target
+
+
+def _whole(target: Path) -> bool:
+    """Whether it is what was built: loading half a library would end the program."""
+    stamp = _stamp(target)
+    return target.exists() and stamp.exists() and stamp.read_text(encoding="ascii") == _digest(target)
+
+
+def _stamp(target: Path) -> Path:
+    """The file beside a library that holds its digest."""
+    return target.with_suffix(".sha256")
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _build(compiler: str, folder: Path, target: Path) -> None:
@@ -68,6 +83,8 @@ def _build(compiler: str, folder: Path, target: Path) -> None:
     with ThreadPoolExecutor() as pool:  # both at once
         list(pool.map(_run, halves))
     _run([compiler, *_FLAGS, "-shared", *(half[-1] for half in halves), *_libraries(), "-o", str(folder / "kernel.so")])
+    (folder / "stamp").write_text(_digest(folder / "kernel.so"), encoding="ascii")
+    (folder / "stamp").replace(_stamp(target))
     (folder / "kernel.so").replace(target)
     _say(f"built in {time.monotonic() - start:.0f} s: {target}")
 

@@ -27,25 +27,39 @@ template <class Run> void by_type(const Problem& p, Run run) {
   }
 }
 
-// The rule's code with or without protected positions, which plain attention does not tell from others.
-template <class C> Diminish<C> diminish_for(const Problem& p) {
-  return by_rule(p, [&]<Mode mode, Kind kind1, Kind kind2>() -> Diminish<C> {
-    return p.kept ? diminish<C, mode, kind1, kind2, mode != PLAIN> : diminish<C, mode, kind1, kind2, false>;
+// code<mode, kind of g1, kind of g2, scope>() for the problem's rule, and for plain attention in the same scope.
+template <class Code> auto by_scope(const Problem& p, Code code) {
+  return by_rule(p, [&]<Mode mode, Kind kind1, Kind kind2>() {
+    switch (scope_of(p)) {
+      case Scope::some: return code.template operator()<mode, kind1, kind2, Scope::some>();
+      case Scope::shared: return code.template operator()<mode, kind1, kind2, Scope::shared>();
+      default: return code.template operator()<mode, kind1, kind2, Scope::all>();
+    }
   });
 }
-template <class C> DiminishBackward<C> backward_for(const Problem& p) {
-  return by_rule(p, [&]<Mode mode, Kind kind1, Kind kind2>() -> DiminishBackward<C> {
-    return p.kept ? diminish_backward<C, mode, kind1, kind2, mode != PLAIN>
-                  : diminish_backward<C, mode, kind1, kind2, false>;
-  });
+
+template <class Code> auto plain_too(const Problem& p, Code code) {
+  Problem plain = p;
+  plain.mode = PLAIN, plain.g1.kind = plain.g2.kind = NONE;
+  return std::pair(by_scope(p, code), by_scope(plain, code));
 }
 
 void forward(const Problem& p) {
-  by_type(p, [&]<class IO, class C>() { Forward<IO, C>(p, diminish_for<C>(p))(); });
+  by_type(p, [&]<class IO, class C>() {
+    const auto [rule, plain] = plain_too(p, []<Mode mode, Kind kind1, Kind kind2, Scope scope>() -> Diminish<C> {
+      return diminish<C, mode, kind1, kind2, scope>;
+    });
+    Forward<IO, C>(p, rule, plain)();
+  });
 }
 
 void backward(const Problem& p) {
-  by_type(p, [&]<class IO, class C>() { Backward<IO, C>(p, backward_for<C>(p))(); });
+  by_type(p, [&]<class IO, class C>() {
+    const auto [rule, plain] = plain_too(p, []<Mode mode, Kind kind1, Kind kind2, Scope scope>() -> DiminishBackward<C> {
+      return diminish_backward<C, mode, kind1, kind2, scope>;
+    });
+    Backward<IO, C>(p, rule, plain)();
+  });
 }
 
 }  // namespace dwindle

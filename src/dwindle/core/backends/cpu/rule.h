@@ -5,12 +5,16 @@
 //   power:        gain = (s / p) u^p E(x),     E(x) = (1 + x)^p - 1
 // E(x) / x is smooth on [0, 1]; a polynomial fitted once a rule is exact to float32. u^p is carried along:
 // multiplied by 1 + E each row, and computed afresh at each block of rows so that it cannot drift.
+//
+// With `share_heads` the coverage is that of the heads' mean attention: a strip is then that of all heads at once, and
+// each weighs its own attention at the common coverage.
 #pragma once
 #include "problem.h"
 #include "vector.h"
 
 namespace dwindle {
 
+enum class Scope { all, some, shared };   // every place alike; some columns or rows differ; the same, for all heads
 enum class Gate { none, passes, flows };  // the peak's gradient: none, from later only, from these rows too
 
 template <class C> struct Function {
@@ -58,39 +62,99 @@ template <class C, Kind kind> struct Along {
   INLINE void advance() { if constexpr (kind == POWER) raised += raised * e; }
 };
 
-// Forward: turns `tile` (rows x width, e^(score - reference) times `factor[row]` is the attention) into
-// diminished weights in place and moves the coverage `total` and `peak` of the strip past these rows.
-template <class C, Mode mode, Kind k1, Kind k2, bool protect>
-void diminish(Index rows, C* tile, const C* factor, C* total, C* peak, const C* kept,
-              const Function<C>& g1, const Function<C>& g2) {
+// Which places of a strip the rule acts on.
+template <class C> struct Flags {
+  C plain[Simd<C>::width];   // 1: keeps its plain weight
+  C counts[Simd<C>::width];  // 1: is source, has coverage
+  bool any_plain, any_counts;
+};
+
+// What both passes know of a strip (by value: what is stored through a pointer cannot change it): `rows` x width numbers for each head, and from head to head so many steps.
+template <class C> struct Strip {
+  Index rows, heads;
+  const Flags<C>* flags;      // by head; not with Scope::all
+  const std::uint8_t* felt;   // by row, or null: all. A row that feels nothing is plain.
+  const C *total, *peak;      // the coverage before
+  const Function<C>&g1, &g2;
+
+  template <Scope scope> INLINE bool feels(Index t) const { return scope == Scope::all || !felt || felt[t]; }
+  template <Scope scope> INLINE Index count() const { return scope == Scope::shared ? heads : 1; }
+  template <Scope scope> INLINE auto plain(Index head, int at) const { return load(flags[head].plain + at) != C(0); }
+};
+
+// Forward: turns `tile` (e^(score - reference) times `factor[row]` is the attention) into diminished weights in place
+// and moves the coverage `total` and `peak` of the strip past these rows. `sums` (or null) gains, by row and lane, the
+// weights and the attention of the columns that are not plain.
+template <class C> struct ForwardStrip : Strip<C> {
+  C* tile;
+  Index tile_step;
+  const C* factor;
+  Index factor_step;
+  C *after, *top;  // total and peak, to be overwritten
+  C* sums;
+  Index sums_step;
+};
+
+template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const ForwardStrip<C> s) {
   constexpr int n = Simd<C>::lanes;
-  Vec<C> c[2] = {load(total), load(total + n)}, m[2] = {load(peak), load(peak + n)};
-  Along<C, k1> first[2] = {{g1, c[0] + C(1)}, {g1, c[1] + C(1)}};
-  Along<C, k2> second[2] = {{g2, c[0] + C(1)}, {g2, c[1] + C(1)}};
-  for (Index t = 0; t < rows; ++t, tile += 2 * n) {
+  const Index heads = s.template count<scope>();
+  const C share = C(1) / C(heads);
+  Vec<C> c[2] = {load(s.total), load(s.total + n)}, m[2] = {load(s.peak), load(s.peak + n)};
+  Along<C, k1> first[2] = {{s.g1, c[0] + C(1)}, {s.g1, c[1] + C(1)}};
+  Along<C, k2> second[2] = {{s.g2, c[0] + C(1)}, {s.g2, c[1] + C(1)}};
+  for (Index t = 0; t < s.rows; ++t) {
+    const bool feels = s.template feels<scope>(t);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
-      const Vec<C> a = load(tile + h * n) * factor[t];
-      Vec<C> w = a;
-      if constexpr (mode != PLAIN) {
-        const Vec<C> x = a / (c[h] + C(1));
-        w = first[h].gain(x);
-        first[h].advance();
-        if constexpr (mode == DYDIM) {
-          const Vec<C> other = second[h].gain(x);
-          second[h].advance();
-          w = other + m[h] * (w - other);
+      const Index at = t * 2 * n + h * n;
+      const Vec<C> u = c[h] + C(1);
+      Vec<C> mean{};
+      for (Index head = 0; head < heads; ++head) {
+        C* place = s.tile + head * s.tile_step + at;
+        const Vec<C> a = load(place) * s.factor[head * s.factor_step + t];
+        Vec<C> w = a;
+        if (!feels) {
+          store(place, w);
+          continue;
         }
-        if constexpr (protect) w = load(kept + h * n) != C(0) ? a : w;
+        if constexpr (mode != PLAIN) {
+          const Vec<C> x = a / u;
+          w = first[h].gain(x);
+          if constexpr (mode == DYDIM) {
+            const Vec<C> other = second[h].gain(x);
+            w = other + m[h] * (w - other);
+          }
+          if constexpr (scope != Scope::all) w = s.template plain<scope>(head, h * n) ? a : w;
+          if (s.sums) {
+            C* sums = s.sums + head * s.sums_step + t * 2 * n;
+            Vec<C> have = w, mass = a;
+            if constexpr (scope != Scope::all) {
+              have = s.template plain<scope>(head, h * n) ? Vec<C>{} : have;
+              mass = s.template plain<scope>(head, h * n) ? Vec<C>{} : mass;
+            }
+            store(sums, load(sums) + have);
+            store(sums + n, load(sums + n) + mass);
+          }
+        }
+        store(place, w);
+        mean += a;
       }
-      store(tile + h * n, w);
-      c[h] += a;
-      m[h] = larger<C>(a, m[h]);
+      if (!feels) continue;
+      if constexpr (scope == Scope::shared) {
+        mean *= share;
+        if constexpr (k1 == POWER) first[h].gain(mean / u);
+        if constexpr (k2 == POWER) second[h].gain(mean / u);
+      }
+      first[h].advance();
+      second[h].advance();
+      if constexpr (scope != Scope::all) mean *= load(s.flags->counts + h * n);
+      c[h] += mean;
+      m[h] = larger<C>(mean, m[h]);
     }
   }
   for (int h = 0; h < 2; ++h) {
-    store(total + h * n, c[h]);
-    store(peak + h * n, m[h]);
+    store(s.after + h * n, c[h]);
+    store(s.top + h * n, m[h]);
   }
 }
 
@@ -101,85 +165,144 @@ void diminish(Index rows, C* tile, const C* factor, C* total, C* peak, const C* 
 //   dL/da_t = d_t g'(c_t) + sum over s > t of d_s (g'(c_s) - g'(c_{s-1}))
 // The sum over later rows is that over all rows less that up to t, so one ascending walk does it. The gate P_t
 // is the attention of the row that set the peak: its gradient runs backwards and is handed over there.
-template <class C, Mode mode, Kind k1, Kind k2, bool protect>
-void diminish_backward(Index rows, const C* attention, C* gradient, C* weights, C* scratch, C* dots,
-                       const C* total, const C* peak, C* later, C* open_gate, Gate gate, const C* kept,
-                       const Function<C>& g1, const Function<C>& g2) {
+// A row that was renormalised has the weights f w with f = mass / sum of w. With `drift` z = sum of d f w / mass, the
+// gradient of w is f (d - z), and the attention gains z through the mass.
+template <class C> struct BackwardStrip : Strip<C> {
+  const C* attention;
+  C* gradient;
+  Index tile_step;
+  C* weights;  // rows x width, head after head
+  C* scratch;  // 3 x rows x width
+  C* dots;     // rows x lanes, head after head
+  C *later, *open_gate;
+  Gate gate;
+  const C *scale, *drift;  // f and z by row, or null
+  Index scale_step;
+};
+
+template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish_backward(const BackwardStrip<C> s) {
   constexpr int n = Simd<C>::lanes;
-  Vec<C> all[2] = {load(later), load(later + n)};
-  const bool through = gate != Gate::none;
-  C *flows = scratch, *records = scratch + rows * 2 * n;
+  const Index heads = s.template count<scope>(), size = s.rows * 2 * n;
+  const C share = C(1) / C(heads);
+  Vec<C> all[2] = {load(s.later), load(s.later + n)};
+  const bool through = s.gate != Gate::none;
+  C *flows = s.scratch, *records = s.scratch + size, *pasts = s.scratch + 2 * size;
   {
-    Vec<C> c[2] = {load(total), load(total + n)}, m[2] = {load(peak), load(peak + n)}, r[2], before[2] = {};
-    Along<C, k1> first[2] = {{g1, c[0] + C(1)}, {g1, c[1] + C(1)}};
-    Along<C, k2> second[2] = {{g2, c[0] + C(1)}, {g2, c[1] + C(1)}};
+    Vec<C> c[2] = {load(s.total), load(s.total + n)}, m[2] = {load(s.peak), load(s.peak + n)}, r[2], before[2] = {};
+    Along<C, k1> first[2] = {{s.g1, c[0] + C(1)}, {s.g1, c[1] + C(1)}};
+    Along<C, k2> second[2] = {{s.g2, c[0] + C(1)}, {s.g2, c[1] + C(1)}};
     for (int h = 0; h < 2; ++h) r[h] = C(1) / (c[h] + C(1));
-    for (Index t = 0; t < rows; ++t) {
+    for (Index t = 0; t < s.rows; ++t) {
+      const bool feels = s.template feels<scope>(t);
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
         const Index at = t * 2 * n + h * n;
-        const Vec<C> a = load(attention + at), d = load(gradient + at);
-        Vec<C> w = a, flow{};
-        c[h] += a;
-        if constexpr (mode != PLAIN) {
-          const Vec<C> after = C(1) / (c[h] + C(1)), x = a * r[h];
-          Vec<C> slope, change;
-          w = first[h].gain(x);
-          first[h].slopes(x, after, slope, change);
-          first[h].advance();
-          if constexpr (mode == DYDIM) {
-            Vec<C> slope2, change2;
-            const Vec<C> other = second[h].gain(x);
-            second[h].slopes(x, after, slope2, change2);
-            second[h].advance();
-            if (gate == Gate::flows) flow = d * (w - other);
-            w = other + m[h] * (w - other);
-            slope = slope2 + m[h] * (slope - slope2);
-            change = change2 + m[h] * (change - change2);
+        Vec<C> flows_here{}, mean{}, after{};
+        for (Index head = 0; head < heads; ++head) {
+          const Vec<C> a = load(s.attention + head * s.tile_step + at);
+          C* gradient = s.gradient + head * s.tile_step + at;
+          Vec<C> w = a;
+          if constexpr (mode != PLAIN) {
+            if (feels) {
+              Vec<C> d = load(gradient), flow{}, gained{}, scale = spread(C(1));
+              if (s.scale) {
+                scale = spread(s.scale[head * s.scale_step + t]);
+                gained = spread(s.drift[head * s.scale_step + t]);
+                if constexpr (scope != Scope::all) {
+                  const auto plain = s.template plain<scope>(head, h * n);
+                  scale = plain ? spread(C(1)) : scale;
+                  gained = plain ? Vec<C>{} : gained;
+                }
+                d = scale * (d - gained);
+              }
+              after = C(1) / (c[h] + a + C(1));
+              const Vec<C> x = a * r[h];
+              Vec<C> slope, change;
+              w = first[h].gain(x);
+              first[h].slopes(x, after, slope, change);
+              if constexpr (mode == DYDIM) {
+                Vec<C> slope2, change2;
+                const Vec<C> other = second[h].gain(x);
+                second[h].slopes(x, after, slope2, change2);
+                if (s.gate == Gate::flows) flow = d * (w - other);
+                w = other + m[h] * (w - other);
+                slope = slope2 + m[h] * (slope - slope2);
+                change = change2 + m[h] * (change - change2);
+              }
+              if constexpr (scope != Scope::all) {
+                const auto plain = s.template plain<scope>(head, h * n);
+                w = plain ? a : w;
+                slope = plain ? spread(C(1)) : slope;
+                change = plain ? Vec<C>{} : change;
+                flow = plain ? Vec<C>{} : flow;
+              }
+              w *= scale;
+              before[h] += d * change;
+              flows_here += flow;
+              if constexpr (scope == Scope::shared) store(gradient, d * slope + gained);
+              else store(gradient, d * slope + gained - before[h]);
+            }
           }
-          if constexpr (protect) {
-            const auto keep = load(kept + h * n) != C(0);
-            w = keep ? a : w;
-            slope = keep ? spread(C(1)) : slope;
-            change = keep ? Vec<C>{} : change;
-            flow = keep ? Vec<C>{} : flow;
-          }
-          before[h] += d * change;
-          store(gradient + at, d * slope - before[h]);
-          r[h] = after;
+          store(s.weights + head * size + at, w);
+          mean += a;
         }
-        store(weights + at, w);
+        if (!feels) continue;
+        if constexpr (scope == Scope::shared) {
+          mean *= share;
+          if constexpr (k1 == POWER) first[h].gain(mean * r[h]);
+          if constexpr (k2 == POWER) second[h].gain(mean * r[h]);
+          store(pasts + at, before[h]);
+        }
+        first[h].advance();
+        second[h].advance();
+        IVec<C> record = mean >= m[h];
+        if constexpr (scope != Scope::all) {
+          const auto counts = load(s.flags->counts + h * n);
+          record &= counts != C(0);
+          mean *= counts;
+        }
+        c[h] += mean;
+        if constexpr (mode != PLAIN) r[h] = scope == Scope::all ? after : C(1) / (c[h] + C(1));
         if (through) {
-          store(flows + at, flow);
-          store(records + at, (Vec<C>)(a >= m[h]));
+          store(flows + at, flows_here);
+          store(records + at, (Vec<C>)record);
         }
-        m[h] = larger<C>(a, m[h]);
+        m[h] = larger<C>(mean, m[h]);
       }
     }
     for (int h = 0; h < 2; ++h) {
       all[h] += before[h];
-      store(later + h * n, all[h]);
+      store(s.later + h * n, all[h]);
     }
   }
   Vec<C> open[2] = {};
-  if (through) open[0] = load(open_gate), open[1] = load(open_gate + n);
-  for (Index t = rows - 1; t >= 0; --t) {
-    Vec<C> dot = load(dots + t * n);
+  if (through) open[0] = load(s.open_gate), open[1] = load(s.open_gate + n);
+  for (Index t = s.rows - 1; t >= 0; --t) {
+    const bool feels = s.template feels<scope>(t);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       const Index at = t * 2 * n + h * n;
-      Vec<C> g = load(gradient + at) + all[h];
-      if (through) {
-        const auto record = (IVec<C>)load(records + at);
-        g += record ? open[h] : Vec<C>{};
-        open[h] = (record ? Vec<C>{} : open[h]) + load(flows + at);
+      Vec<C> from_later{};  // what the attention of this row is worth to later ones
+      if (feels) {
+        from_later = all[h];
+        if constexpr (scope == Scope::shared) from_later -= load(pasts + at);
+        if (through) {
+          const auto record = (IVec<C>)load(records + at);
+          from_later += record ? open[h] : Vec<C>{};
+          open[h] = (record ? Vec<C>{} : open[h]) + load(flows + at);
+        }
+        if constexpr (scope == Scope::shared) from_later *= share;
+        if constexpr (scope != Scope::all) from_later *= load(s.flags->counts + h * n);
       }
-      store(gradient + at, g);
-      dot += g * load(attention + at);
+      for (Index head = 0; head < heads; ++head) {
+        C *gradient = s.gradient + head * s.tile_step + at, *dots = s.dots + (head * s.rows + t) * n;
+        const Vec<C> g = load(gradient) + from_later;
+        store(gradient, g);
+        store(dots, load(dots) + g * load(s.attention + head * s.tile_step + at));
+      }
     }
-    store(dots + t * n, dot);
   }
-  if (through) store(open_gate, open[0]), store(open_gate + n, open[1]);
+  if (through) store(s.open_gate, open[0]), store(s.open_gate + n, open[1]);
 }
 
 }  // namespace dwindle

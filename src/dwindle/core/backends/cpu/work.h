@@ -1,6 +1,6 @@
 // How threads share a problem, and what every pass needs around its products.
 //
-// A unit of work is one head of one item. Long sources and left-over units (fewer than threads) are done by
+// A unit of work is one head of one item, or one item if its heads share a coverage. Long sources and left-over units (fewer than threads) are done by
 // teams: each member owns a range of source strips, and only sums over a row (softmax, context, gradient of q)
 // are exchanged.
 #pragma once
@@ -70,7 +70,8 @@ struct Team {
 
 // How many threads share one unit from the start: a tile of rows x S should not exceed 2 MB a thread.
 inline int team_size(const Problem& p, Index bytes) {
-  return int(std::clamp<Index>(std::min(p.rows, p.T) * p.S * bytes >> 21, 1, p.threads));
+  const Index heads = p.share_heads ? p.H : 1;
+  return int(std::clamp<Index>(heads * std::min(p.rows, p.T) * p.S * bytes >> 21, 1, p.threads));
 }
 
 // Runs run(unit, team) for every unit: as many whole rounds as there are, then the rest by larger teams.
@@ -164,12 +165,28 @@ void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, 
   }
 }
 
-// 1 for protected positions of a strip, 0 for others.
-template <class C> void kept_strip(const Problem& p, Index b, Index h, Index s0, Index columns, C* out) {
-  for (Index j = 0; j < Simd<C>::width; ++j)
-    out[j] = p.kept && j < columns
-                 ? C(p.kept[b * p.kept_stride[0] + h * p.kept_stride[1] + (s0 + j) * p.kept_stride[2]])
-                 : C(0);
+// Which positions of a strip are protected, and which have coverage.
+template <class C> void set_flags(const Problem& p, Index b, Index h, Index s0, Index columns, Flags<C>& flags) {
+  flags.any_plain = flags.any_counts = false;
+  for (Index j = 0; j < Simd<C>::width; ++j) {
+    const Index at = s0 + j;
+    const bool inside = j < columns;
+    const bool counts = inside && at < p.P && (!p.source || p.source[b * p.source_stride + at]);
+    const bool plain = inside && (!counts || (p.is_protected && p.is_protected[b * p.protected_stride[0] +
+                                                                             h * p.protected_stride[1] +
+                                                                             at * p.protected_stride[2]]));
+    flags.plain[j] = plain, flags.counts[j] = counts;
+    flags.any_plain |= plain, flags.any_counts |= counts;
+  }
 }
+
+// Whether the rule must look at the flags of places at all.
+inline Scope scope_of(const Problem& p) {
+  if (p.share_heads) return Scope::shared;
+  return p.source || p.felt || (p.is_protected && p.mode != PLAIN) ? Scope::some : Scope::all;
+}
+
+// How many of the positions from s0 on, `columns` at most, have coverage.
+inline Index covered(const Problem& p, Index s0, Index columns) { return std::clamp<Index>(p.P - s0, 0, columns); }
 
 }  // namespace dwindle

@@ -1,0 +1,235 @@
+"""Numbers and inputs at the edges: masks, scores and masses far out, and mistakes that get one sentence."""
+
+import math
+
+import pytest
+import torch
+
+import dwindle
+from dwindle import Coverage, Dim, Log
+from dwindle.core.backends import cpu
+from dwindle.core.backends.cpu import build
+
+needs_kernel = pytest.mark.skipif(not cpu.available(), reason="no C++ compiler here")
+BACKENDS = [pytest.param("cpu", marks=needs_kernel), "chunked"]
+RULE = "dydim:log,power(0.5)"
+
+
+def inputs(t=5, s=600, dtype=torch.float32, heads=2):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(2, heads, n, 8, generator=generator, dtype=torch.float64).to(dtype) for n in (t, s, s)]
+
+
+def both(backend, tensors, **settings):
+    """Context, coverage and gradients of one backend, and of the eager twin in float64."""
+    results = []
+    for chosen, dtype in ((backend, tensors[0].dtype), ("eager", torch.float64)):
+        leaves = [x.detach().to(dtype).requires_grad_() for x in tensors]
+        given = {k: v.to(dtype) if getattr(v, "is_floating_point", bool)() else v for k, v in settings.items()}
+        context, after = dwindle.attention(*leaves, backend=chosen, **given)
+        (context.square().sum() + after.total.square().sum()).backward()
+        results.append([x.detach().double() for x in (context, *after, *(leaf.grad for leaf in leaves))])
+    return results
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("low", [-90.0, -100.0, -104.0, -3000.0])
+@pytest.mark.parametrize("first", [256, 300, 590], ids="masked up to {}".format)
+def test_true_scores_far_below_zero_beside_a_masked_chunk(backend, low, first):
+    q, k, v = inputs()
+    mask = torch.arange(600) >= first
+    bias = torch.full((1, 1, 1, 600), low)
+    for found, exact in zip(*both(backend, (q, k, v), rule=RULE, mask=mask, bias=bias), strict=True):
+        torch.testing.assert_close(found, exact, atol=2e-3, rtol=1e-2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_low_scores_by_long_keys_beside_a_masked_chunk(backend):
+    """The masked chunk is short enough to need no maximum, the true one is not."""
+    q, k, v = inputs()
+    k[:, :, 256:] = -20 * q.mean(2, keepdim=True)
+    q = q.mean(2, keepdim=True).expand_as(q).contiguous()
+    mask = torch.arange(600) >= 256
+    for found, exact in zip(*both(backend, (q, k, v), rule=RULE, mask=mask, scale=2.0), strict=True):
+        torch.testing.assert_close(found, exact, atol=1e-3, rtol=1e-2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("lowest", [-1e9, None])
+def test_rows_wholly_masked_by_low_numbers(backend, dtype, lowest):
+    q, k, v = inputs(s=21, dtype=dtype)
+    mask = torch.zeros(2, 1, 5, 21, dtype=dtype)
+    mask[0, :, 2:4] = torch.finfo(dtype).min if lowest is None else lowest
+    leaves = []
+    for chosen in (backend, "eager"):
+        own = [x.detach().requires_grad_() for x in (q, k, v)]
+        context, _ = dwindle.attention(*own, rule=RULE, mask=mask, backend=chosen)
+        context.square().sum().backward()
+        leaves.append([context, *(x.grad for x in own)])
+    for found, exact in zip(*leaves, strict=True):
+        torch.testing.assert_close(found, exact, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "eager"])
+def test_inplace_from_no_coverage(backend):
+    q, k, v = inputs(t=1, s=9)
+    _, after = dwindle.attention(q, k, v, rule=RULE, backend=backend)
+    own = Coverage.none(torch.empty(2, 2, 0, 9))
+    for _ in range(2):
+        dwindle.attention(q, k, v, rule=RULE, coverage=own, inplace=True, backend=backend)
+    torch.testing.assert_close(own.total, 2 * after.total)
+    torch.testing.assert_close(own.peak, after.peak)
+    zero = torch.zeros(2, 2, 9)
+    with pytest.raises(ValueError, match="these are one: clone it"):
+        dwindle.attention(q, k, v, rule=RULE, coverage=Coverage(zero, zero), inplace=True, backend=backend)
+
+
+@pytest.mark.parametrize("lead", [30.0, 90.0, 100.0, 110.0, 1000.0])
+@pytest.mark.parametrize("backend", [None, "chunked", "eager"])
+def test_a_protected_sink_that_leads_by_far(backend, lead):
+    q, k, v = (x.requires_grad_() for x in inputs(s=9))
+    bias = torch.zeros(1, 1, 1, 9)
+    bias[..., 0] = lead
+    protected = torch.arange(9)[None].expand(2, 9) == 0
+    settings = {"rule": "training-free", "bias": bias, "protected": protected, "backend": backend}
+    context, _ = dwindle.attention(q, k, v, **settings)
+    context.square().sum().backward()
+    assert all(torch.isfinite(x.grad).all() for x in (q, k, v))
+    if lead < 90:
+        found, exact = both(backend, (q, k, v), **{k: v for k, v in settings.items() if k != "backend"})
+        torch.testing.assert_close(found[0], exact[0])
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "eager"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_scores_of_half_precision_are_float32(backend, dtype):
+    q, k, v = inputs(t=40, s=90, dtype=dtype)
+    exact = dwindle.attention(q.double(), k.double(), v.double(), rule=RULE, backend="eager")[1]
+    coverage = dwindle.attention(q, k, v, rule=RULE, backend=backend)[1]
+    assert coverage.total.dtype == torch.float32
+    torch.testing.assert_close(coverage.total.double(), exact.total, atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "eager"])
+def test_float16_scores_beyond_its_largest_number(backend):
+    q, k, v = inputs(s=9, dtype=torch.float16)
+    q, k = q.abs() * 300, k.abs() * 300
+    context, coverage = dwindle.attention(q, k, v, rule=RULE, scale=1.0, backend=backend)
+    assert torch.isfinite(context).all()
+    torch.testing.assert_close(coverage.total.sum(-1), torch.full((2, 2), 5.0))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gradient_penalty_is_refused_and_not_dropped(backend):
+    q, k, v = (x.requires_grad_() for x in inputs(s=9))
+    context, _ = dwindle.attention(q, k, v, rule=RULE, backend=backend)
+    (gradient,) = torch.autograd.grad(context.sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"second derivative|is not implemented"):
+        (context.sum() + gradient.square().sum()).backward()
+
+
+def test_a_gradient_penalty_on_the_eager_twin():
+    q, k, v = (x.requires_grad_() for x in inputs(s=9, dtype=torch.float64))
+    assert torch.autograd.gradgradcheck(
+        lambda q, k, v: dwindle.attention(q, k, v, rule=RULE, backend="eager")[0],
+        [x[:1, :1, :3] for x in (q, k, v)],
+    )
+
+
+class TestTransforms:
+    """torch.func and forward mode, on whatever backend is taken: right, never silently zero."""
+
+    @staticmethod
+    def loss(q, k, v, **settings):
+        context, after = dwindle.attention(q, k, v, rule=RULE, **settings)
+        return context.square().sum() + after.total.square().sum()
+
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_grad(self, masked):
+        q, k, v = inputs(s=9, dtype=torch.float64)
+        mask = torch.rand(2, 1, 1, 9) < 0.7 if masked else None
+        found = torch.func.grad(self.loss, argnums=(0, 1, 2))(q, k, v, mask=mask)
+        own = [x.requires_grad_() for x in (q, k, v)]
+        self.loss(*own, mask=mask).backward()
+        for gradient, x in zip(found, own, strict=True):
+            torch.testing.assert_close(gradient, x.grad)
+
+    def test_jvp_and_forward_mode(self):
+        q, k, v = inputs(s=9, dtype=torch.float64)
+        tangent = torch.randn_like(q)
+        _, slope = torch.func.jvp(lambda q: self.loss(q, k, v), (q,), (tangent,))
+        own = q.clone().requires_grad_()
+        self.loss(own, k, v).backward()
+        torch.testing.assert_close(slope, (own.grad * tangent).sum())
+        with torch.autograd.forward_ad.dual_level():
+            dual = self.loss(torch.autograd.forward_ad.make_dual(q, tangent), k, v)
+            torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(dual).tangent, slope)
+
+    def test_vmap(self):
+        q, k, v = inputs(s=9, dtype=torch.float64)
+        mask = torch.rand(2, 1, 1, 9) < 0.7
+        many = torch.stack([q, 2 * q, -q])
+        found = torch.func.vmap(lambda q: dwindle.attention(q, k, v, rule=RULE, mask=mask)[0])(many)
+        for one, context in zip(many, found, strict=True):
+            torch.testing.assert_close(context, dwindle.attention(one, k, v, rule=RULE, mask=mask)[0])
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_a_kernel_that_is_asked_for_says_so(self, backend):
+        q, k, v = inputs(s=9)
+        with pytest.raises(ValueError, match="cannot look into it; try backend=None"):
+            torch.func.grad(self.loss)(q, k, v, backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"softcap": math.inf}, "softcap must be above 0 and finite"),
+        ({"rule": 5}, "a rule is written like 'dim:log', not 5"),
+        ({"rule": None}, "a rule is written like"),
+        ({"rule": Log()}, "log is a function, not a rule: write 'dim:log'"),
+        ({"source": torch.ones(2, 10, dtype=torch.bool)}, r"source must be a bool mask of shape \(2, 9\)"),
+        ({"rows": torch.ones(2, 5)}, r"rows must be a bool mask of shape \(2, 5\)"),
+        ({"rule": "temporal", "rows": torch.ones(2, 5, dtype=torch.bool)}, "works from scores"),
+    ],
+)
+def test_one_sentence(more, said):
+    with pytest.raises(ValueError, match=said):
+        dwindle.attention(*inputs(s=9), **{"rule": "dim:log", **more})
+
+
+@pytest.mark.parametrize("backend", [None, "chunked", "eager"])
+def test_no_heads(backend):
+    context, coverage = dwindle.attention(*inputs(s=9, heads=0), rule=RULE, backend=backend)
+    assert context.shape == (2, 0, 5, 8)
+    assert coverage.total.shape == (2, 0, 9)
+
+
+def test_a_rule_as_text_compiled_whole():
+    q, k, v = inputs(s=9)
+    compiled = torch.compile(lambda q: dwindle.attention(q, k, v, rule=RULE)[0], fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(q), dwindle.attention(q, k, v, rule=RULE)[0])
+
+
+def test_the_environment_names_the_backend(monkeypatch):
+    monkeypatch.setenv("DWINDLE_BACKEND", "fast")
+    with pytest.raises(ValueError, match="unknown backend 'fast'"):
+        dwindle.attention(*inputs(s=9), rule=Dim(Log()))
+
+
+@needs_kernel
+def test_a_truncated_library_is_built_again(monkeypatch, tmp_path):
+    """Half a shared library would end the program when it is loaded."""
+    whole = build.library()
+    monkeypatch.setattr(build, "_cache", lambda: tmp_path)
+    built = []
+    monkeypatch.setattr(build, "_build", lambda compiler, folder, target: built.append(target))
+    target = build._built()
+    assert built == [target]  # there was none
+    target.write_bytes(whole.read_bytes())
+    build._stamp(target).write_text(build._digest(whole))
+    assert build._built() == target
+    assert len(built) == 1
+    target.write_bytes(whole.read_bytes()[:-5000])
+    build._built()
+    assert len(built) == 2
