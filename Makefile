@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-browser check format clean
+.PHONY: demo test test-all test-browser check format lock vulnerabilities release clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
@@ -29,13 +30,35 @@ format: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# The stamp is written last, so an interrupted installation is taken up again.
-$(READY): pyproject.toml constraints.txt
+# The stamp is written last, so an interrupted installation is taken up again. Files are checked against the hashes of
+# constraints.lock; torch is not among them, for each machine takes the build that suits it.
+$(READY): pyproject.toml constraints.txt constraints.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "dwindle needs Python 3.11 or newer: name one with 'make $(MAKECMDGOALS) PYTHON=python3.11'"; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) install --require-hashes --no-deps -r constraints.lock
+	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $(READY)
+
+# After a change of constraints.txt: the same versions with the hashes of all their files.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet uv
+	grep -v '^torch==' constraints.txt | build/lock/bin/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header -o constraints.lock -
+
+# Known vulnerabilities of the pinned versions, from the database that pip-audit asks: needs a network that reaches it.
+vulnerabilities:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet pip-audit
+	build/audit/bin/pip-audit --disable-pip --require-hashes -r constraints.lock
+
+# dist/: a wheel, a source archive, and a bill of materials (CycloneDX) of what they were tested with.
+release:
+	$(PYTHON) -m venv build/release
+	build/release/bin/pip install --quiet build cyclonedx-bom
+	build/release/bin/python -m build --quiet
+	build/release/bin/cyclonedx-py requirements --output-reproducible -o dist/dwindle.cdx.json constraints.txt
 
 clean:
 	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -8,6 +8,17 @@ settings.register_profile("dwindle", derandomize=True, deadline=None, max_exampl
 settings.load_profile("dwindle")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache(tmp_path_factory):
+    """What is kept for all runs is kept for all tests, but not for the user. The compiled kernel may stay."""
+    from dwindle.folder import cache
+
+    found = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "home", lambda: found)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)

@@ -15,6 +15,7 @@ from dwindle.data.worlds.counts import Counts
 from dwindle.data.worlds.scenes import SIDE, Scenes, examples, scene
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.data.worlds.scenes_text import COLOURS, SHAPES, statements
+from dwindle.folder import cache as caches
 
 GOLD = {
     "world": "scenes",
@@ -143,13 +144,12 @@ def test_a_killed_maker_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes_features, "features", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         examples("train", 2, 1, folder=str(tmp_path))
-    assert not list(tmp_path.iterdir())
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_the_users_cache_is_used_where_no_folder_is_given(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_the_users_cache_is_used_where_no_folder_is_given():
     found = load(DataSettings("scenes", size=Size(test=2)), "test")
-    assert [folder.name for folder in (tmp_path / "dwindle").iterdir()] == [found[0].image.path.parent.name]
+    assert found[0].image.path.parent.parent == caches.home()
 
 
 @given(st.lists(st.sampled_from(["a", "an", "the", "red", "blue", "star", "ring", "large", "dotted", "is", "."])))

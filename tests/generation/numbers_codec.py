@@ -16,12 +16,11 @@ class Numbers:
     """Sources of up to ``longest`` numbers."""
 
     def __init__(self, longest=10):
-        self.longest, self.truncated = longest, 0
+        self.longest = longest
 
     def encode(self, source, target=None):
         words = [int(word) for word in source.split()]
-        self.truncated += len(words) > self.longest
-        return {"input_ids": words[: self.longest]}
+        return {"input_ids": words[: self.longest], "cut": len(words) > self.longest}
 
     def collate(self, rows):
         width = max(len(row["input_ids"]) for row in rows)

@@ -181,3 +181,15 @@ def test_what_cannot_be_saved_leaves_the_old_one(tmp_path, monkeypatch):
     shutil.copytree(tmp_path / "model", tmp_path / ".model.writing")  # as a kill would leave it
     save(model, codec, tmp_path / "model")
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("kind", ["pointer-generator", "transformer", "bertsum"])
+def test_a_vocabulary_is_learnt_once_for_a_corpus(kind):
+    settings = ModelSettings(kind=kind, size="tiny", vocabulary=300, source_length=40, target_length=20)
+    learnt, codec = build(settings, lambda: iter(PAIRS), 1)
+    model, kept = build(settings, lambda: iter(PAIRS), 1, corpus=f"pairs {kind}")
+    again, _ = build(settings, lambda: pytest.fail("learnt again"), 1, corpus=f"pairs {kind}")
+    assert all(kept.encode(*pair) == codec.encode(*pair) for pair in PAIRS)
+    for one, two, three in zip(*(m.state_dict().values() for m in (learnt, model, again)), strict=True):
+        assert torch.equal(one, two)
+        assert torch.equal(one, three)

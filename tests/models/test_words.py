@@ -54,10 +54,10 @@ def test_generated_ids_become_text():
 
 def test_long_sources_are_cut_and_counted():
     words = codec(source_length=3, target_length=2)
-    assert words.encode("the cat sat")["input_ids"] == [6, 8, 7]
-    assert words.truncated == 0
+    row = words.encode("the cat sat")
+    assert (row["input_ids"], row["cut"]) == ([6, 8, 7], False)
     row = words.encode("the cat sat on mat", "mat the cat")
-    assert (row["input_ids"], row["oov"], words.truncated) == ([6, 8, 7], [], 1)
+    assert (row["input_ids"], row["oov"], row["cut"]) == ([6, 8, 7], [], True)
     assert row["labels"] == [1, 6]  # cut, so without its end
     assert words.source_tokens("The cat sat on") == ["the", "cat", "sat"]
 

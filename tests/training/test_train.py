@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from transformers.trainer_pt_utils import LabelSmoother
 
 from dwindle.data.example import Example
+from dwindle.training.rows import Encoded
 from dwindle.training.train import train
 from dwindle.training.trainer import Fit
 from tests.training.lesson import DEV, EXAMPLES, SETTINGS, made, taught
@@ -62,9 +63,9 @@ def test_it_learns_with_every_kind_of_model(tmp_path):
 
 
 def test_another_order_every_epoch_and_every_seed(tmp_path, monkeypatch):
-    def read(seed: int) -> list[str]:
-        seen, original = [], Fit.row
-        monkeypatch.setattr(Fit, "row", lambda self, e: seen.append(e.id) or original(self, e))
+    def read(seed: int) -> list[int]:
+        seen, original = [], Encoded.__getitem__
+        monkeypatch.setattr(Encoded, "__getitem__", lambda self, i: seen.append(i) or original(self, i))
         model, codec = made("pointer-generator")
         settings = replace(SETTINGS["pointer-generator"], steps=None, epochs=2)
         train(model, codec, EXAMPLES, [], settings, tmp_path / f"{len(list(tmp_path.iterdir()))}", seed)
@@ -82,8 +83,12 @@ def test_cut_examples_are_counted_once(tmp_path):
     long = sum(len(e.source.split()) > 12 for e in EXAMPLES[:24])
     assert 0 < long < 24
     settings = replace(SETTINGS["pointer-generator"], steps=None, epochs=2)
-    train(model, codec, EXAMPLES[:24], DEV, settings, tmp_path, seed=1)
-    assert codec.truncated == long
+    assert train(model, codec, EXAMPLES[:24], DEV, settings, tmp_path, seed=1) == long
+
+
+def test_workers_change_nothing(tmp_path):
+    one, two = (taught("pointer-generator", tmp_path / str(n), steps=4, workers=n) for n in (0, 1))
+    assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_bf16(tmp_path):

@@ -28,6 +28,9 @@ CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
     "scenes": lambda s, split: scenes.examples(split, s.size.of(split), s.seed, s.scenes, s.path),
 }
 
+SLOW = ("cnndm", "nyt50")
+"""Corpora whose texts are parted into sentences or parsed each time they are read, and are therefore kept prepared."""
+
 
 def load(settings: DataSettings, split: Split) -> Sequence[Example]:
     """The examples of a split: a sequence that reads its files when it is indexed, where they are large."""
@@ -37,4 +40,9 @@ def load(settings: DataSettings, split: Split) -> Sequence[Example]:
         raise ValueError(f"no corpus is called {settings.corpus!r}: {hint}")
     if split not in SPLITS:
         raise ValueError(f"no split is called {split!r}: choose from {', '.join(SPLITS)}")
-    return CORPORA[settings.corpus](settings, split)
+    read = CORPORA[settings.corpus]
+    if settings.moses or settings.corpus in SLOW:
+        from dwindle.data.prepared import prepared  # needs numpy
+
+        return prepared(settings, split, read)
+    return read(settings, split)

@@ -122,11 +122,7 @@ def _decoded(
     read = [i for i in indices if i not in empty]
     if not read:
         return items
-    rows, cut = [], []
-    for i in read:
-        before = codec.truncated
-        rows.append(codec.encode(examples[i].input))
-        cut.append(codec.truncated > before)
+    rows = [codec.encode(examples[i].input) for i in read]
     batch = codec.collate(rows)
     sequences = search(model, batch, settings, codec)
     with counted(model, layers):
@@ -135,7 +131,7 @@ def _decoded(
     real = real_positions(batch.get("attention_mask"), seen.coverage[0])
     for n, i in enumerate(read):
         raw, effective = (x[:, n, real[n]].numpy() for x in (seen.coverage, seen.effective))
-        items.append(Decoded(i, texts[n], cut[n], raw, effective))
+        items.append(Decoded(i, texts[n], rows[n]["cut"], raw, effective))
     return items
 
 
@@ -176,11 +172,9 @@ def _lasting(config: dict[str, Any]) -> dict[str, Any]:
 
 def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
     """How a codec reads: its settings, and the first texts as it encodes them. (Its files change when it is loaded.)"""
-    counted = codec.truncated
     texts = [e.source for e in examples[:_READ] if e.image is None and e.source.strip()]
     rows = [codec.encode(text) for text in texts]
-    codec.truncated = counted
-    plain = {k: v for k, v in vars(codec).items() if isinstance(v, str | int | float) and k != "truncated"}
+    plain = {k: v for k, v in vars(codec).items() if isinstance(v, str | int | float)}
     return [type(codec).__name__, plain, rows]
 
 

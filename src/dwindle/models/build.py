@@ -4,6 +4,7 @@ A model begins with random weights and a vocabulary of the training texts, or wi
 has written, or a published checkpoint by its name on the hub or its folder. The rule goes in last.
 """
 
+import hashlib
 import json
 import shutil
 import warnings
@@ -17,6 +18,7 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, BertModel, PreTraine
 from dwindle.attaching.carrier import carrier_of
 from dwindle.attaching.find import cross_attention
 from dwindle.attaching.saved import from_pretrained
+from dwindle.folder import cache
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
@@ -51,13 +53,16 @@ _ATTACHED: dict[str, Any] = {PreSummConfig.model_type: PreSumm, FairseqConfig.mo
 """Models on library layers that the library does not have: they take a rule as the library's do."""
 
 
-def build(settings: ModelSettings, texts: Texts, seed: int) -> tuple[PreTrainedModel, Codec]:
-    """The model that ``settings`` describe, and its codec. ``seed`` draws what is new in it."""
+def build(settings: ModelSettings, texts: Texts, seed: int, corpus: str | None = None) -> tuple[PreTrainedModel, Codec]:
+    """The model that ``settings`` describe, and its codec. ``seed`` draws what is new in it.
+
+    ``corpus``: a fingerprint of the texts. A vocabulary of them is then learnt once and kept in the user's cache.
+    """
     if settings.kind == "lead-3":
         raise ValueError("lead-3 copies the first sentences of its source: it has no model to build")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, codec = _new(settings, texts) if settings.start is None else _started(settings, settings.start)
+        model, codec = _new(settings, texts, corpus) if settings.start is None else _started(settings, settings.start)
     with warnings.catch_warnings():
         # A recipe that puts a rule on a checkpoint without one means to train it.
         warnings.filterwarnings("ignore", message=".* was not trained with")
@@ -121,29 +126,46 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
         return from_pretrained(folder, _ATTACHED.get(kind), **changes), SubwordCodec.from_pretrained(folder)
 
 
-def _new(settings: ModelSettings, texts: Texts) -> tuple[PreTrainedModel, Codec]:
+def _new(settings: ModelSettings, texts: Texts, corpus: str | None) -> tuple[PreTrainedModel, Codec]:
     """Random weights, and a vocabulary of the training texts."""
+    codec = _learnt(settings, texts) if corpus is None else _kept(settings, texts, corpus)
     numbers = presets.shape(settings.kind, settings.size, settings.dropout)
+    longest = max(settings.source_length, settings.target_length)
+    if isinstance(codec, WordCodec):
+        config = PointerGeneratorConfig(vocab_size=len(codec.vocabulary), **_pointer(settings), **numbers)
+        return PointerGenerator(config), codec
+    if isinstance(codec, RegionCodec):
+        regions = {"feature_size": codec.width, "max_regions": codec.max_regions}
+        return TopDown(TopDownConfig(vocab_size=len(codec.vocabulary), **regions, **numbers)), codec
+    if settings.kind == "bertsum":
+        return presets.bertsum(numbers, codec.tokenizer, longest, presets.BERT[settings.size]), codec
+    make = presets.bart if settings.kind == "bart" else presets.transformer
+    return make(numbers, codec.tokenizer, longest), codec
+
+
+def _learnt(settings: ModelSettings, texts: Texts) -> WordCodec | RegionCodec | SubwordCodec:
+    """A codec with a vocabulary of the training texts."""
     lengths = settings.source_length, settings.target_length
     if settings.kind == "pointer-generator":
-        words = WordCodec.fitted(texts(), settings.vocabulary, *lengths)
-        config = PointerGeneratorConfig(vocab_size=len(words.vocabulary), **_pointer(settings), **numbers)
-        return PointerGenerator(config), words
+        return WordCodec.fitted(texts(), settings.vocabulary, *lengths)
     if settings.kind == "top-down":
-        regions = RegionCodec.fitted(texts(), settings.vocabulary, *lengths)
-        sizes = {"vocab_size": len(regions.vocabulary), "feature_size": regions.width, "max_regions": lengths[0]}
-        return TopDown(TopDownConfig(**sizes, **numbers)), regions
+        return RegionCodec.fitted(texts(), settings.vocabulary, *lengths)
     both = (text for pair in texts() for text in pair)
     if settings.pieces is None:
         tokenizer, separator = trained(both, settings.vocabulary, settings.kind), NEWLINE
     else:
         tokenizer, separator = pieces(settings.pieces, both, settings.kind), SENTENCE
-    if settings.kind == "bertsum":
-        model = presets.bertsum(numbers, tokenizer, max(lengths), presets.BERT[settings.size])
-    else:
-        make = presets.bart if settings.kind == "bart" else presets.transformer
-        model = make(numbers, tokenizer, max(lengths))
-    return model, SubwordCodec(tokenizer, *lengths, separator, sentences=settings.kind == "bertsum")
+    return SubwordCodec(tokenizer, *lengths, separator, sentences=settings.kind == "bertsum")
+
+
+def _kept(settings: ModelSettings, texts: Texts, corpus: str) -> WordCodec | RegionCodec | SubwordCodec:
+    """The same from the user's cache, learnt the first time."""
+    file = Path(settings.pieces or "")
+    cut = hashlib.blake2b(file.read_bytes()).hexdigest() if file.is_file() else None
+    key = [corpus, settings.kind, settings.vocabulary, settings.source_length, settings.target_length, cut]
+    folder = cache.kept("vocabulary", key, lambda made: _learnt(settings, texts).save_pretrained(made))
+    own = {"pointer-generator": WordCodec, "top-down": RegionCodec}
+    return own.get(settings.kind, SubwordCodec).from_pretrained(folder)  # type: ignore[attr-defined, no-any-return]
 
 
 def _pointer(settings: ModelSettings) -> dict[str, Any]:

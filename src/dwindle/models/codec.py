@@ -27,9 +27,6 @@ def padded(rows: list[list[int]], value: int) -> Tensor:
 class Codec(Protocol):
     """Text to tensors and back. A newline parts the sentences of every text that goes in or comes out."""
 
-    truncated: int
-    """How many sources ``encode`` has cut so far."""
-
     @property
     def sentence_break(self) -> int | None:
         """The token that parts sentences; None where sentences are parted without one."""
@@ -38,7 +35,10 @@ class Codec(Protocol):
         """The words that tokens write, pieces joined. Special tokens are words."""
 
     def encode(self, source: Any, target: str | None = None) -> Row:
-        """One example: the source (text, or region features (R, D)), cut to the model's length, and its target."""
+        """One example: the source (text, or region features (R, D)), cut to the model's length, and its target.
+
+        ``cut`` in the row says whether the source was.
+        """
 
     def collate(self, rows: list[Row]) -> Batch:
         """Rows as one padded batch; with ``labels`` (B, T), padded with -100, where the rows have targets."""

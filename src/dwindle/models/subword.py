@@ -7,7 +7,7 @@ on single lines has none. The codec knows no corpora and no weights.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -55,14 +55,13 @@ class SubwordCodec:
     """Ids from here on are pieces that a vocabulary can cut and its model does not have: they read as unknown."""
     target_tokenizer: PreTrainedTokenizerBase | None = None
     """Where targets have a vocabulary of their own."""
-    truncated: int = field(default=0, compare=False)
 
     def encode(self, source: str, target: str | None = None) -> Row:
         ids, segments = self._source(self._lines(text=source))
-        if len(ids) > self.source_length:
-            self.truncated += 1
+        cut = len(ids) > self.source_length
+        if cut:
             ids = [*ids[: self.source_length - 1], ids[-1]]
-        row: Row = {"input_ids": ids}
+        row: Row = {"input_ids": ids, "cut": cut}
         if self.sentences:
             row["token_type_ids"] = segments[: self.source_length]
         if target is not None:
@@ -71,7 +70,7 @@ class SubwordCodec:
 
     def collate(self, rows: list[Row]) -> Batch:
         padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": IGNORED}
-        batch: Batch = {name: padded([row[name] for row in rows], padding[name]) for name in rows[0]}
+        batch: Batch = {name: padded([row[name] for row in rows], padding[name]) for name in padding if name in rows[0]}
         return {**batch, "attention_mask": padded([[1] * len(row["input_ids"]) for row in rows], 0)}
 
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:

@@ -25,7 +25,6 @@ class RegionCodec:
     def __init__(self, vocabulary: Vocabulary, width: int, max_regions: int = 100, target_length: int = 175) -> None:
         self.vocabulary, self.width = vocabulary, width
         self.max_regions, self.target_length = max_regions, target_length
-        self.truncated = 0
 
     @classmethod
     def fitted(cls, pairs: Iterable[tuple[Any, str]], size: int | None, max_regions: int, target_length: int) -> Self:
@@ -59,7 +58,7 @@ class RegionCodec:
     def encode(self, source: Any, target: str | None = None) -> Row:
         """Features (R, D), an array or whatever becomes one, and the words of the paragraph."""
         self.check(source)
-        row: Row = {"features": torch.tensor(np.asarray(source, dtype=np.float32))}
+        row: Row = {"features": torch.tensor(np.asarray(source, dtype=np.float32)), "cut": False}
         if target is not None:
             row["labels"] = [*self.vocabulary.ids(target.split())[: self.target_length - 1], END]
         return row

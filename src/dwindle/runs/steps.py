@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dwindle.data.example import SPLITS
+from dwindle.data.prepared import fingerprint
 from dwindle.folder import machine, names, outputs, processes, scores, traces, whole
 from dwindle.generation import tracing
 from dwindle.generation.decode import decode, output
@@ -66,9 +67,9 @@ def _check(run: Job) -> None:
 
 
 def _check_images(run: Job, codec: Any) -> None:
-    """Images of any split that the model could not read; a codec has looked at those it was made from."""
+    """Refuse images of any split that the model could not read."""
     if isinstance(codec, RegionCodec):
-        for split in SPLITS[1:]:
+        for split in SPLITS:
             for example in run.examples(split):
                 codec.check(example.image)
 
@@ -89,11 +90,10 @@ def train(run: Job, say: Say) -> None:
         model, codec = _built(run)
         _check_images(run, codec)
         examples, dev = run.examples("train"), run.examples("dev")
-        fit(model, codec, examples, dev, settings, run.path, run.recipe.seed)
+        cut = fit(model, codec, examples, dev, settings, run.path, run.recipe.seed)
         if processes.first():
             models.save(model, codec, run.model)
-        # A source that is too long is cut each time it is read, epoch after epoch.
-        counts |= {"examples": len(examples), "cuts": codec.truncated, "parameters": model.num_parameters()}
+        counts |= {"examples": len(examples), "truncated": cut, "parameters": model.num_parameters()}
     if processes.first():
         shutil.rmtree(run.path / names.CHECKPOINTS, ignore_errors=True)
 
@@ -168,7 +168,8 @@ def _built(run: Job) -> tuple[Any, Any]:
     """The model before training, or as it is used: its rule is that of this run."""
     examples = run.examples("train")
     settings = replace(run.recipe.model, start=_weights(run))
-    return models.build(settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed)
+    corpus = fingerprint(examples) if settings.start is None else None
+    return models.build(settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed, corpus)
 
 
 def _weights(run: Job) -> str | None:

@@ -62,6 +62,8 @@ class TrainingSettings:
     """Pointer-generator with coverage: the weight of the coverage loss. None: as the model has it."""
     bf16: bool = False
     """Compute in bfloat16 where it is safe; weights stay in float32."""
+    workers: int = 0
+    """Processes that make batches ahead of time, in each training process; 0: none, which is best without a GPU."""
     log_every: int = 50
     """Steps between two points of the curves."""
     eval_every: int | None = None

@@ -1,11 +1,9 @@
 """``train``: from examples to trained weights, and on from where it was stopped."""
 
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch.utils.data import Subset
 from transformers import PreTrainedModel
 
 from dwindle.attaching.carrier import Carrier
@@ -14,9 +12,6 @@ from dwindle.models.codec import Codec
 from dwindle.training.checkpoints import checkpoints, last_step
 from dwindle.training.settings import TrainingSettings
 from dwindle.training.trainer import Fit
-
-_NAMED = 5
-"""How many examples a message names."""
 
 
 def train(
@@ -27,16 +22,17 @@ def train(
     settings: TrainingSettings,
     folder: Path,
     seed: int,
-) -> None:
+) -> int:
     """Train ``model`` in place. Checkpoints go to ``folder/checkpoints``, from where the same call goes on after it was
     stopped; curves for TensorBoard go to ``folder/logs``.
 
-    ``seed`` draws dropout and the order of the examples. Afterwards ``codec.truncated`` says how many sources were too
-    long. Started by ``torchrun`` or ``accelerate launch``, processes share each batch.
+    ``seed`` draws dropout and the order of the examples. Started by ``torchrun`` or ``accelerate launch``, processes
+    share each batch.
+
+    Returns:
+        How many training sources were cut to the model's length.
     """
     _check(model, settings)
-    train = _filled(train, "training")
-    dev = _filled(dev, "dev") if dev else dev
     if settings.eval_every is not None and not dev:
         raise ValueError(f"eval_every={settings.eval_every}, but there are no dev examples: name some, or leave it out")
     if settings.coverage_loss is not None:
@@ -53,7 +49,7 @@ def train(
         print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
         raise
     model.eval()
-    codec.truncated = fit.cut  # each once, however often it was read
+    return fit.cut
 
 
 def _trainer(settings: TrainingSettings) -> type[Fit]:
@@ -70,20 +66,3 @@ def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
         raise ValueError(f"{type(model).__name__} has its own loss, without label smoothing: leave label_smoothing out")
     if settings.coverage_loss is not None and not getattr(model.config, "coverage", False):
         raise ValueError("coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave it out")
-
-
-def _filled(examples: Sequence[Example], which: str) -> Sequence[Example]:
-    """The examples that have a source and a target. The others are counted and named."""
-    empty = {i for i, e in enumerate(examples) if not (e.source.strip() and e.target.strip())}
-    if len(empty) == len(examples):
-        what = "all of them are empty" if empty else "there are none"
-        raise ValueError(f"no {which} examples to learn from ({what}): check the path and the columns of the data")
-    if not empty:
-        return examples
-    names = ", ".join(examples[i].id for i in sorted(empty)[:_NAMED]) + (", ..." if len(empty) > _NAMED else "")
-    warnings.warn(
-        f"{len(empty)} of {len(examples)} {which} examples have an empty source or target and are left out: {names}",
-        stacklevel=3,
-    )
-    kept = [i for i in range(len(examples)) if i not in empty]
-    return Subset(examples, kept)  # type: ignore[arg-type, return-value]  # a sequence, as lazy as they are

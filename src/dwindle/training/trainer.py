@@ -9,6 +9,7 @@ Another objective is a subclass: override ``loss``, and ``count`` if it is not a
 
 import math
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import Dataset
 from torch.utils.tensorboard import SummaryWriter
 from transformers import (
     PreTrainedModel,
@@ -36,8 +36,11 @@ from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.training.checkpoints import WRITING, clear, keep, last_step
 from dwindle.training.optimise import optimiser, schedule
 from dwindle.training.order import Order
+from dwindle.training.rows import Encoded, Looked, encoded
 from dwindle.training.settings import TrainingSettings
 
+_NAMED = 5
+"""How many examples a message names."""
 _DIVERGED = "lower the learning rate, or clip the gradient"
 
 
@@ -59,8 +62,9 @@ class Fit(Seq2SeqTrainer):
         seed: int,
     ) -> None:
         self.codec, self.settings, self.home = codec, settings, folder / "checkpoints"
-        lengths = [len(e.source if e.image is None else e.target) for e in train] if settings.by_length else None
-        self.order = Order(len(train), seed, settings.batch_size, lengths)
+        rows = self.rows(train, "training")
+        lengths = list(map(int, rows.lengths)) if settings.by_length else None
+        self.order = Order(len(rows), seed, settings.batch_size, lengths)
         clear(self.home)
         super().__init__(
             model,
@@ -72,8 +76,8 @@ class Fit(Seq2SeqTrainer):
                 ddp_find_unused_parameters=False,
             ),
             data_collator=self.collate,
-            train_dataset=_Rows(self, train),
-            eval_dataset=_Rows(self, dev) if dev else None,
+            train_dataset=rows,
+            eval_dataset=self.rows(dev, "dev") if dev else None,
             callbacks=[_StopAtNan()],
         )
         self.model_accepts_loss_kwargs = False  # most library models take the count of items and do not use it
@@ -93,8 +97,26 @@ class Fit(Seq2SeqTrainer):
 
     @property
     def cut(self) -> int:
-        """How many training examples of this process had sources that are too long for the model."""
-        return len(self.train_dataset.cut)
+        """How many training examples have sources that are too long for the model."""
+        cut: int = self.train_dataset.cut
+        return cut
+
+    def rows(self, examples: Sequence[Example], which: str) -> Encoded | Looked:
+        """Examples as they are trained on. Those without a source or a target are left out, counted and named."""
+        rows = (
+            Looked(self.row, examples) if examples and examples[0].image is not None else encoded(self.codec, examples)
+        )
+        if not len(rows):
+            what = "all of them are empty" if rows.empty else "there are none"
+            raise ValueError(f"no {which} examples to learn from ({what}): check the path and the columns of the data")
+        if rows.empty:
+            names = ", ".join(rows.empty[:_NAMED]) + (", ..." if len(rows.empty) > _NAMED else "")
+            warnings.warn(
+                f"{len(rows.empty)} of {len(examples)} {which} examples have an empty source or target and are left "
+                f"out: {names}",
+                stacklevel=4,
+            )
+        return rows
 
     def row(self, example: Example) -> Row:
         """One example as its codec has it."""
@@ -193,24 +215,6 @@ class Fit(Seq2SeqTrainer):
         self.accelerator.wait_for_everyone()
 
 
-class _Rows(Dataset[Row]):
-    """Examples, encoded when they are asked for."""
-
-    def __init__(self, fit: Fit, examples: Sequence[Example]) -> None:
-        self.fit, self.examples = fit, examples
-        self.cut: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def __getitem__(self, index: int) -> Row:
-        before = self.fit.codec.truncated
-        row = self.fit.row(self.examples[index])
-        if self.fit.codec.truncated > before:
-            self.cut.add(index)
-        return row
-
-
 class _StopAtNan(TrainerCallback):
     """A loss that is no number stays so."""
 
@@ -242,6 +246,7 @@ def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTra
         prediction_loss_only=True,
         logging_steps=settings.log_every,
         logging_nan_inf_filter=False,
+        dataloader_num_workers=settings.workers,
         disable_tqdm=not sys.stderr.isatty(),
         report_to="none",
         remove_unused_columns=False,

@@ -129,10 +129,10 @@ def _arguments(
     call: Call, seed: int, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """What all kernels take: settings that are compiled in, and tensors with their strides."""
-    numbers = kernel_numbers(call.rule)
-    if numbers is None:
+    known = kernel_numbers(call.rule)
+    if known is None:
         raise ValueError(f"the kernels have no code for the rule {call.rule}")
-    functions, s1, p1, s2, p2, detach_gate = numbers
+    functions, s1, p1, s2, p2, detach_gate = known
     from dwindle.core.backends.polynomial import terms
 
     coefficients = torch.tensor([terms(p1), terms(p2)], dtype=torch.float32, device=query.device)

@@ -6,10 +6,6 @@ region is blurred, as in life. To the features come five numbers of the box's pl
 cut-out knows where it was.
 """
 
-import hashlib
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +19,7 @@ from torch import Tensor, nn
 from dwindle.data.lazy import Lazy
 from dwindle.data.regions import Npy, Regions
 from dwindle.data.worlds.scenes_picture import draw
+from dwindle.folder import cache as caches
 
 WIDTH = 128
 """Width of the features of the seeded network, the five of the place among them."""
@@ -31,31 +28,12 @@ Scene = Callable[[int], dict[str, Any]]
 
 
 def kept(key: object, scene: Scene, size: int, network: str, cache: str | None) -> Sequence[Regions]:
-    """Handles of the region features of ``size`` scenes, made the first time they are asked for.
-
-    The folder appears in one move when all is written, so that a killed process leaves nothing half-made there.
-    """
-    digest = hashlib.sha256(f"{key} {size} {network}".encode()).hexdigest()[:16]
-    folder = (Path(cache).expanduser() if cache else _user_cache()) / f"scenes-{digest}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
-        try:
-            _write(made, scene, size, network)
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process has made the same
-                raise
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+    """Handles of the region features of ``size`` scenes, made the first time they are asked for."""
+    place = Path(cache).expanduser() if cache else None
+    folder = caches.kept("scenes", [key, size, network], lambda made: _write(made, scene, size, network), place)
     ends = np.load(folder / "ends.npy")
     file = folder / "features.npy"
     return Lazy(lambda i: Npy(file, int(ends[i - 1]) if i else 0, int(ends[i])), range(size))
-
-
-def _user_cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "dwindle"
 
 
 def _write(folder: Path, scene: Scene, size: int, network: str) -> None:

@@ -1,18 +1,20 @@
 """The decoder: an LSTM that is fed its last context vector, and additive attention whose weights follow a rule.
 
-Only what a step needs of the step before is inside the loop over words. What a step writes (vocabulary, copying) is
-computed for all steps at once in ``model.py``; this file does not know it.
+Only what a step needs of the step before is inside the loop over words. The next step is fed a projection of the
+context vector, so the loop takes it from projected states, a quarter as wide; the context vectors themselves are one
+product after the loop. What a step writes (vocabulary, copying) is computed for all steps at once in ``model.py``; this
+file does not know it.
 
 Shapes: B rows, T words, S source positions, H hidden size, E embedding size.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dwindle.core.coverage import state_dtype
+from dwindle.core.additive.source import Source
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.encoder import Encoded
 from dwindle.models.pointer_generator.state import State
@@ -50,48 +52,41 @@ class Decoder(nn.Module):
         self.score = nn.Linear(width, 1, bias=False)  # v
         self.covered = nn.Linear(1, width, bias=False) if config.coverage else None  # w_c
 
-    def forward(self, words: Tensor, encoded: Encoded, mask: Tensor, state: State) -> tuple[Rows, State]:
-        """``mask`` (B, S): True for words of the source. ``state`` is left as it is."""
-        size = words.shape[-1]
-        by_context = self.feed.weight[:, size:]
-        fed_words = F.linear(words, self.feed.weight[:, :size], self.feed.bias)
+    def start(self, encoded: Encoded, mask: Tensor) -> State:
+        """Before the first word. ``mask`` (B, S): True for words of the source."""
+        memory = encoded.last_hidden_state
+        fed = F.linear(memory, self.feed.weight[:, -memory.shape[-1] :])
+        covered = None if self.covered is None else self.covered.weight[:, 0]
+        source = Source(encoded.keys, fed, mask, self.score.weight[0], covered)
+        return State.start(encoded.hidden, encoded.cell, source)
+
+    def forward(self, words: Tensor, memory: Tensor, state: State) -> tuple[Rows, State]:
+        """``memory`` (B, S, 2H): the encoder's states. ``state`` is left as it is."""
         steps = []
-        for word in fed_words.unbind(1):
-            fed = word + F.linear(state.context, by_context)
-            hidden, cell = self._lstm(fed, state)
-            step, state = self._attend(fed, hidden, cell, encoded, mask, state)
+        for word in F.linear(words, self.feed.weight[:, : words.shape[-1]], self.feed.bias).unbind(1):
+            step, state = self._step(word + state.context, state)
             steps.append(step)
-        stacked = (torch.stack([getattr(step, f.name) for step in steps], dim=1) for f in fields(Rows))
-        return Rows(*stacked), state
+        fed, hidden, cell, log_attention, weights = (torch.stack(x, dim=1) for x in zip(*steps, strict=True))
+        by_source = weights.to(memory.dtype).reshape(memory.shape[0], -1, memory.shape[1])
+        context = (by_source @ memory).view(*weights.shape[:2], -1)
+        return Rows(fed, hidden, cell, context, log_attention, weights), state
+
+    def _step(self, fed: Tensor, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """One word: the LSTM, e = v tanh(W_h h + W_s s + w_c c + b), its softmax over the source, the rule."""
+        hidden, cell = self._lstm(fed, state)
+        query = self.query(torch.cat([cell, hidden], dim=-1))
+        energy = state.source.energies(query, state.coverage.total[:, 0])
+        past, energy = self._over_time(energy, state)
+        nothing = state.source.mask.new_zeros(1)  # in this source is special, so nothing is protected as such
+        looked = state.source.look(energy, self.rule, state.coverage, protected=nothing)
+        after = State(state.source, hidden, cell, looked.context, looked.coverage, past, state.words + 1)
+        return (fed, hidden, cell, looked.log_attention, looked.weights), after
 
     def _lstm(self, fed: Tensor, state: State) -> tuple[Tensor, Tensor]:
         """Hidden and cell state (B, H) after one more word."""
         i, f, g, o = self.gates(torch.cat([fed, state.hidden], dim=-1)).chunk(4, dim=-1)
         cell = f.sigmoid() * state.cell + i.sigmoid() * g.tanh()
         return o.sigmoid() * cell.tanh(), cell
-
-    def _attend(
-        self, fed: Tensor, hidden: Tensor, cell: Tensor, encoded: Encoded, mask: Tensor, state: State
-    ) -> tuple[Rows, State]:
-        """One row: e = v tanh(W_h h + W_s s + w_c c + b), its softmax over the words, the rule, the context vector."""
-        energy = self._energies(encoded.keys, self.query(torch.cat([cell, hidden], dim=-1)), state)
-        past, energy = self._over_time(energy, state)
-        log_attention = energy.masked_fill(~mask, -torch.inf).log_softmax(-1)
-        # (B, S) -> (B, 1, 1, S): one head, one row. Nothing in this source is special, so nothing is protected as such.
-        nothing = mask.new_zeros(1)
-        weights, coverage = self.rule(log_attention.exp()[:, None, None], state.coverage, protected=nothing)
-        weights = weights[:, 0, 0]
-        context = (weights.to(encoded.last_hidden_state.dtype).unsqueeze(1) @ encoded.last_hidden_state).squeeze(1)
-        after = State(hidden, cell, context, coverage, past, state.words + 1)
-        return Rows(fed, hidden, cell, context, log_attention, weights), after
-
-    def _energies(self, keys: Tensor, query: Tensor, state: State) -> Tensor:
-        """(B, S), in float32 or better. v tanh(z) = v (2 sigmoid(2z) - 1), and a sigmoid takes a third of the time."""
-        doubled = keys + 2 * query.unsqueeze(1)
-        if self.covered is not None:
-            doubled = doubled + self.covered(2 * state.coverage.total.transpose(1, 2).to(doubled.dtype))
-        energy: Tensor = 2 * self.score(doubled.sigmoid_()).squeeze(-1) - self.score.weight.sum()
-        return energy.to(state_dtype(energy))
 
     def _over_time(self, energy: Tensor, state: State) -> tuple[Tensor | None, Tensor]:
         """Temporal attention: exp(e_t) over the sum of exp(e) of all steps before, in logarithms."""

@@ -25,7 +25,7 @@ class Encoded(ModelOutput):
     last_hidden_state: Tensor
     """(B, S, 2H): h_i, forwards and backwards."""
     keys: Tensor = None  # type: ignore[assignment]  # the library's outputs require a default
-    """(B, S, 2H): 2 W_h h_i, doubled for the decoder's way to compute a tanh."""
+    """(B, S, 2H): W_h h_i."""
     hidden: Tensor = None  # type: ignore[assignment]
     """(B, H): the decoder's first state."""
     cell: Tensor = None  # type: ignore[assignment]
@@ -56,7 +56,7 @@ class Encoder(nn.Module):
         )
         return Encoded(
             last_hidden_state=memory,
-            keys=2 * self.keys(memory),
+            keys=self.keys(memory),
             hidden=self.reduce_hidden(hidden).relu(),
             cell=self.reduce_cell(cell).relu(),
         )

@@ -23,10 +23,8 @@ from dwindle.models.codec import IGNORED
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.decoder import Decoder, Rows
 from dwindle.models.pointer_generator.encoder import Encoded, Encoder
+from dwindle.models.pointer_generator.likelihood import NEVER, Words, log_likelihood
 from dwindle.models.pointer_generator.state import State
-
-_NEVER = -1e4
-"""The logarithm of a probability that is zero, finite so that gradients are."""
 
 
 class PointerGenerator(PreTrainedModel, GenerationMixin):
@@ -134,9 +132,8 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         if ids.dim() != 2 or ids.shape[0] != mask.shape[0] or not ids.shape[1]:
             raise ValueError(f"decoder_input_ids has shape {tuple(ids.shape)}: give (B, T) with B = {mask.shape[0]}")
         known = ids.masked_fill(ids >= self.config.vocab_size, self.config.unk_token_id)
-        if state is None:
-            state = State.start(encoded.hidden, encoded.cell, encoded.last_hidden_state)
-        rows, state = self.decoder(self.encoder.embedding(known), encoded, mask, state)
+        state = self.decoder.start(encoded, mask) if state is None else state
+        rows, state = self.decoder(self.encoder.embedding(known), encoded.last_hidden_state, state)
         return rows, state
 
     def _shifted(self, labels: Tensor) -> Tensor:
@@ -150,10 +147,10 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         logit: Tensor = self.switch(seen)
         return logit.squeeze(-1).to(rows.log_attention.dtype)
 
-    def _scores(self, hidden: Tensor, context: Tensor) -> Tensor:
-        """(..., V): P_vocab before its softmax."""
-        scores: Tensor = self.vocabulary(self.merge(torch.cat([hidden, context], dim=-1)))
-        return scores
+    def _merged(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """(..., H): what the vocabulary is scored by."""
+        merged: Tensor = self.merge(torch.cat([hidden, context], dim=-1))
+        return merged
 
     def _log_copy(self, rows: Rows) -> Tensor:
         """(B, T, S): the logarithm of what the copy distribution points with."""
@@ -165,7 +162,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
     def _distribution(self, rows: Rows, extended_ids: Tensor) -> Tensor:
         """(B, T, W): P(w) of the whole extended vocabulary."""
         chance = self._switch(rows).sigmoid().unsqueeze(-1)
-        scores = self._scores(rows.hidden, rows.context).to(chance.dtype)
+        scores = self.vocabulary(self._merged(rows.hidden, rows.context)).to(chance.dtype)
         width = max(scores.shape[-1], int(extended_ids.max()) + 1)
         written = F.pad(chance * scores.softmax(-1), (0, width - scores.shape[-1]))
         copied = (1 - chance) * self._log_copy(rows).exp()
@@ -178,24 +175,20 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
                 f"labels has shape {tuple(labels.shape)}, but {tuple(rows.hidden.shape[:2])} words are read"
             )
         real = labels != IGNORED
-        losses = torch.zeros_like(rows.log_attention[..., 0])
-        losses[real] = -self._log_likelihood(rows, labels, real, extended_ids)
+        share = real.to(rows.log_attention.dtype) / real.sum(1, keepdim=True).clamp(min=1) / len(real)
+        words = self._words(rows, labels, real, extended_ids, -share)
+        loss = log_likelihood(words, self.vocabulary.weight, self.vocabulary.bias)
         if self.config.coverage:
-            losses = losses + self.config.coverage_loss * coverage_losses(rows.log_attention.exp()) * real
-        return (losses.sum(1) / real.sum(1).clamp(min=1)).mean()
+            loss = loss + self.config.coverage_loss * (coverage_losses(rows.log_attention.exp()) * share).sum()
+        return loss
 
-    def _log_likelihood(self, rows: Rows, labels: Tensor, real: Tensor, extended_ids: Tensor) -> Tensor:
-        """(N,): log P of the N real labels; in logarithms throughout, so that a small P keeps its gradient."""
-        source = real.nonzero()[:, 0]
-        targets = labels[real]
-        known = targets < self.config.vocab_size
-        scores = self._scores(rows.hidden[real], rows.context[real])
-        scores = scores.to(rows.log_attention.dtype)
-        written = scores.log_softmax(-1).gather(1, targets.where(known, 0).unsqueeze(1)).squeeze(1).where(known, _NEVER)
-        here = extended_ids[source] == targets.unsqueeze(1)  # (N, S)
-        copied = self._log_copy(rows)[real].where(here, _NEVER).logsumexp(-1)
-        switch = self._switch(rows)[real]
-        return torch.logaddexp(F.logsigmoid(switch) + written, F.logsigmoid(-switch) + copied)
+    def _words(self, rows: Rows, labels: Tensor, real: Tensor, extended_ids: Tensor, share: Tensor) -> Words:
+        """The N real labels; in logarithms throughout, so that a small P keeps its gradient."""
+        ids = labels[real]
+        here = extended_ids[real.nonzero()[:, 0]] == ids.unsqueeze(1)  # (N, S)
+        copied = self._log_copy(rows)[real].where(here, NEVER).logsumexp(-1)
+        merged = self._merged(rows.hidden[real], rows.context[real])
+        return Words(ids, merged, self._switch(rows)[real], copied, share[real])
 
     def get_input_embeddings(self) -> nn.Module:
         return self.encoder.embedding

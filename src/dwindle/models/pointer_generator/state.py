@@ -8,34 +8,37 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dwindle.core.additive.source import Source
 from dwindle.core.coverage import Coverage
 
 
 @dataclass
 class State:
-    """B rows (sources times beams), H hidden size, S source positions."""
+    """N rows (sources times beams), H hidden size, E embedding size, S source positions."""
 
+    source: Source
+    """What the attention looks at. The beams of a source share it."""
     hidden: Tensor
-    """(B, H): of the LSTM."""
+    """(N, H): of the LSTM."""
     cell: Tensor
-    """(B, H): of the LSTM."""
+    """(N, H): of the LSTM."""
     context: Tensor
-    """(B, 2H): the context vector of the last word, which the next one is fed with."""
+    """(N, E): the context vector of the last word, as the next one is fed with it."""
     coverage: Coverage
-    """(B, 1, S) each: the plain attention so far (one head), whatever the rule."""
+    """(N, 1, S) each: the plain attention so far (one head), whatever the rule."""
     energy: Tensor | None = None
-    """(B, S): the logarithm of the summed exponentials of the energies so far, for temporal attention only."""
+    """(N, S): the logarithm of the summed exponentials of the energies so far, for temporal attention only."""
     words: int = 0
     """How many words it has read."""
 
     is_compileable = False  # asked for by generate()
 
     @classmethod
-    def start(cls, hidden: Tensor, cell: Tensor, memory: Tensor) -> "State":
-        """Before the first word, from the LSTM's first state (B, H) and the encoder's states (B, S, 2H)."""
-        rows, positions, width = memory.shape
-        none = Coverage.none(memory.new_empty(rows, 1, 0, positions))
-        return cls(hidden, cell, memory.new_zeros(rows, width), none)
+    def start(cls, hidden: Tensor, cell: Tensor, source: Source) -> "State":
+        """Before the first word, from the LSTM's first state (B, H)."""
+        rows, positions, width = source.values.shape
+        none = Coverage.none(source.values.new_empty(rows, 1, 0, positions))
+        return cls(source, hidden, cell, source.values.new_zeros(rows, width), none)
 
     def reorder_cache(self, beams: Tensor) -> None:
         """Row i continues what row ``beams[i]`` had."""

@@ -32,7 +32,6 @@ class WordCodec:
         self.vocabulary = vocabulary
         self.parted = vocabulary.words[_BREAK : _BREAK + 1] == [SENTENCE]
         self.source_length, self.target_length = source_length, target_length
-        self.truncated = 0
 
     @classmethod
     def fitted(
@@ -49,13 +48,12 @@ class WordCodec:
 
     def encode(self, source: str, target: str | None = None) -> Row:
         words = source.lower().split()
-        self.truncated += len(words) > self.source_length
-        words = words[: self.source_length]
+        cut, words = len(words) > self.source_length, words[: self.source_length]
         if not words:
             raise ValueError("a source has no words: leave such examples out")
         ids = [self._id(word) for word in words]
         oov = list(dict.fromkeys(word for word, id in zip(words, ids, strict=True) if id == UNK))
-        row: Row = {"input_ids": ids, "extended_ids": self._extended(words, oov), "oov": oov}
+        row: Row = {"input_ids": ids, "extended_ids": self._extended(words, oov), "oov": oov, "cut": cut}
         if target is not None:
             ids = self._written(target.lower().split("\n"), oov)
             row["labels"] = [*ids, END][: self.target_length]  # a target that is cut has no end, as in See's code

@@ -1,8 +1,8 @@
-"""Builds the C++ kernel on first use, keeps it in the user's cache, and loads it. Never breaks a run.
+"""Builds a C++ kernel on first use, keeps it in the user's cache, and loads it. Never breaks a run.
 
-Where there is no compiler, or the build fails, one line on stderr says so once and ``library()`` is None. The
-kernel itself knows no torch, its operators (op.cpp) only need the headers that every torch brings: they are compiled
-side by side. This module knows no attention.
+Where there is no compiler, or the build fails, one line on stderr says so once and ``library()`` is None. A kernel is a
+folder: kernel.cpp knows no torch; op.cpp, where there is one, has its operators and only needs the headers that every
+torch brings. They are compiled side by side. This module knows no attention.
 """
 
 import hashlib
@@ -30,29 +30,30 @@ _FOR_TORCH = ["-O1", _ABI, f"-I{_TORCH / 'include'}", f"-I{_TORCH / 'include/tor
 
 
 @cache
-def library() -> Path | None:
-    """The loaded kernel, built if need be; None, after one line that says why, where that is not possible."""
+def library(source: Path = _HERE) -> Path | None:
+    """The loaded kernel of a folder, built if need be; None, after one line that says why, where it cannot be had."""
     try:
-        built = _built()
+        built = _built(source)
         torch.ops.load_library(built)  # type: ignore[no-untyped-call]
     except (OSError, subprocess.SubprocessError) as error:
-        _say(f"no CPU kernel, the slower chunked path is used: {error}")
+        _say(f"no CPU kernel, a slower path is used: {error}")
         return None
     return built
 
 
-def _built() -> Path:
+def _built(source: Path) -> Path:
     """The shared library for this source, compiler, processor and torch."""
     compiler = _compiler()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60).stdout
-    sources = [p.read_text(encoding="utf-8") for p in sorted(_HERE.glob("*.[ch]*"))]
+    files = sorted(p for folder in {source, _HERE} for p in folder.glob("*.[ch]*"))  # one may include the other's
+    sources = [p.read_text(encoding="utf-8") for p in files]
     flags = [*_FLAGS, *_FOR_KERNEL, *_FOR_TORCH]
     parts = [*sources, *flags, version, _processor(), torch.__version__]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     target = _cache() / f"kernel-{name}.so"
     if not _whole(target):
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            _build(compiler, Path(folder), target)
+            _build(compiler, source, Path(folder), target)
     return target
 
 
@@ -71,14 +72,15 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _build(compiler: str, folder: Path, target: Path) -> None:
+def _build(compiler: str, source: Path, folder: Path, target: Path) -> None:
     """Compile in a folder beside the target and rename: two processes may do so at once, neither sees half a file."""
     _say("building the CPU kernel, once for this machine (some 30 seconds)")
     start = time.monotonic()
     compile_ = [compiler, *_FLAGS, "-c"]
     halves = [
-        [*compile_, *_FOR_TORCH, str(_HERE / "op.cpp"), "-o", str(folder / "op.o")],
-        [*compile_, *_FOR_KERNEL, str(_HERE / "kernel.cpp"), "-o", str(folder / "kernel.o")],
+        [*compile_, *flags, str(source / f"{name}.cpp"), "-o", str(folder / f"{name}.o")]
+        for name, flags in (("op", _FOR_TORCH), ("kernel", _FOR_KERNEL))
+        if (source / f"{name}.cpp").exists()
     ]
     with ThreadPoolExecutor() as pool:  # both at once
         list(pool.map(_run, halves))

@@ -1,0 +1,131 @@
+"""Energies of additive attention and their gradients, neither of which keeps a tanh: e_i = v . tanh(k_i + q + w c_i).
+
+Two ways to the same numbers: the C++ of ``kernel.cpp`` for float32 and float64 on a CPU, plain PyTorch for all else.
+It knows no softmax, no rule and no autograd.
+
+Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A columns.
+"""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dwindle.core.backends.cpu.build import library
+from dwindle.core.coverage import state_dtype
+
+_NAMES = {torch.float32: "float32", torch.float64: "float64"}
+
+
+class Terms(NamedTuple):
+    """What energies are made of, all of one dtype. ``covered`` and ``coverage`` are there or not, together."""
+
+    keys: Tensor
+    """(B, S, A): k."""
+    mask: Tensor
+    """(B, S), bool: positions that are there. The energy of others means nothing and has no gradient."""
+    score: Tensor
+    """(A,): v."""
+    covered: Tensor | None
+    """(A,): w."""
+    query: Tensor
+    """(N, A): q."""
+    coverage: Tensor | None
+    """(N, S): c."""
+
+
+class Shared(NamedTuple):
+    """Gradients of what all steps share: each step adds to them."""
+
+    keys: Tensor
+    """(B, S, A)."""
+    score: Tensor
+    """(B, A): of each source alone."""
+    covered: Tensor
+    """(B, A)."""
+
+    @classmethod
+    def none(cls, keys: Tensor) -> "Shared":
+        """Zeros, in float32 or better."""
+        dtype = state_dtype(keys)
+        column = keys.new_zeros(keys.shape[0], keys.shape[2], dtype=dtype)
+        return cls(torch.zeros_like(keys, dtype=dtype), column, column.clone())
+
+
+def energies(terms: Terms) -> Tensor:
+    """(N, S), in float32 or better."""
+    if (kernel := _kernel(terms)) is None:
+        return _energies(terms)
+    out = terms.keys.new_empty(terms.query.shape[0], terms.keys.shape[1])
+    _call(kernel, "energies", terms, out)
+    return out
+
+
+def gradients(terms: Terms, energy: Tensor, shared: Shared) -> tuple[Tensor, Tensor | None]:
+    """Those of query (N, A) and coverage (N, S), given that of the energies; those of the rest go into ``shared``."""
+    if (kernel := _kernel(terms)) is None:
+        return _gradients(terms, energy, shared)
+    query = torch.empty_like(terms.query)
+    coverage = None if terms.coverage is None else torch.empty_like(terms.coverage)
+    _call(kernel, "gradients", terms, energy.contiguous(), query, coverage, *shared)
+    return query, coverage
+
+
+def by_source(x: Tensor, keys: Tensor) -> Tensor:
+    """(N, ...) -> (B, G, ...)."""
+    return x.reshape(keys.shape[0], -1, *x.shape[1:])
+
+
+def _kernel(terms: Terms) -> ctypes.CDLL | None:
+    return _loaded() if terms.keys.is_cpu and terms.keys.dtype in _NAMES else None
+
+
+@cache
+def _loaded() -> ctypes.CDLL | None:
+    built = library(Path(__file__).parent)
+    return None if built is None else ctypes.CDLL(str(built))
+
+
+def _call(kernel: ctypes.CDLL, name: str, terms: Terms, *more: Tensor | None) -> None:
+    """The function of ``kernel.cpp`` with this name: sizes, terms in the order it has them, and ``more``."""
+    (sources, positions, columns), queries = terms.keys.shape, terms.query.shape[0]
+    keys, mask, score, covered, query, coverage = terms
+    sizes = map(ctypes.c_int64, (sources, queries // sources, positions, columns))
+    arrays = map(_address, (keys, query, score, covered, coverage, mask, *more))
+    getattr(kernel, f"{name}_{_NAMES[keys.dtype]}")(*sizes, *arrays, torch.get_num_threads())
+
+
+def _address(x: Tensor | None) -> Any:
+    return ctypes.c_void_p(None if x is None else x.data_ptr())
+
+
+def _doubled(terms: Terms) -> Tensor:
+    """(B, G, S, A): twice what the tanh is of. tanh(z) = 2 sigmoid(2z) - 1, and a sigmoid takes a third of the time."""
+    keys, _, _, covered, query, coverage = terms
+    inner = keys.unsqueeze(1) + by_source(query, keys).unsqueeze(2)
+    if covered is not None and coverage is not None:
+        inner = inner + by_source(coverage, keys).unsqueeze(-1) * covered
+    return inner.mul_(2)
+
+
+def _energies(terms: Terms) -> Tensor:
+    rising = _doubled(terms).sigmoid_()
+    energy = 2 * (rising @ terms.score) - terms.score.sum()
+    return energy.flatten(0, 1).to(state_dtype(energy))
+
+
+def _gradients(terms: Terms, energy: Tensor, shared: Shared) -> tuple[Tensor, Tensor | None]:
+    height = _doubled(terms).sigmoid_().mul_(2).sub_(1)
+    given = by_source(energy.to(height.dtype), terms.keys).unsqueeze(-1)
+    given = given.masked_fill(~terms.mask[:, None, :, None], 0)
+    shared.score.add_((height * given).sum((1, 2)))
+    inner = given * terms.score * (1 - height.square_())
+    shared.keys.add_(inner.sum(1))
+    query = inner.sum(2).flatten(0, 1)
+    if terms.covered is None or terms.coverage is None:
+        return query, None
+    shared.covered.add_((inner * by_source(terms.coverage, terms.keys).unsqueeze(-1)).sum((1, 2)))
+    return query, (inner @ terms.covered).flatten(0, 1)

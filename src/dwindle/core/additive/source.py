@@ -1,0 +1,165 @@
+"""``Source``: what additive attention looks at, step after step of a recurrent decoder, with a rule on its weights.
+
+A step is a query's energies, their softmax, the rule and the context vector. The steps of a loop are taken one by one,
+for each needs what the last one saw; but what they share (keys, values and the weights of the energies) gets its
+gradient once, when all steps are done: each step adds to it in place. So neither pass keeps anything of size (B, S, A)
+for a step. It knows no LSTM.
+
+Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A columns, D of the values.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dwindle.core.additive.energies import Shared, Terms, by_source, energies, gradients
+from dwindle.core.coverage import Coverage
+from dwindle.core.rules import RowRule
+
+
+class Looked(NamedTuple):
+    """One step."""
+
+    log_attention: Tensor
+    """(N, S), minus infinity on padding."""
+    weights: Tensor
+    """(N, S): the attention after the rule."""
+    context: Tensor
+    """(N, D): the values under the weights."""
+    coverage: Coverage
+    """(N, 1, S) each: after this step."""
+
+
+class Source:
+    """Keys (B, S, A), values (B, S, D) and their mask (B, S), True for what is there; v and, for coverage, w (A,)."""
+
+    def __init__(
+        self, keys: Tensor, values: Tensor, mask: Tensor, score: Tensor, covered: Tensor | None = None
+    ) -> None:
+        self.mask = mask.contiguous()
+        self.keys, self.values = keys.contiguous(), values
+        self.score = score.to(keys.dtype).contiguous()
+        self.covered = None if covered is None else covered.to(keys.dtype).contiguous()
+        self._sums = _Sums()
+        given = (self.keys, self.values, self.score, self.covered)
+        wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
+        self._end = _End.apply(self._sums, *given) if wanted else None  # type: ignore[no-untyped-call]
+
+    def energies(self, query: Tensor, coverage: Tensor) -> Tensor:
+        """(N, S) of queries (N, A): v . tanh(k_i + q + w c_i), c being the coverage (N, S); in float32 or better."""
+        query = query.to(self.keys.dtype).contiguous()
+        total = None if self.covered is None else coverage.to(self.keys.dtype).contiguous()
+        covered = None if self.covered is None else self.covered.detach()
+        given = (self.keys.detach(), self.mask, self.score.detach(), covered)
+        energy: Tensor = _Energies.apply(self._sums, self._end, query, total, *given)  # type: ignore[no-untyped-call]
+        return energy
+
+    def look(self, energy: Tensor, rule: RowRule, coverage: Coverage | None, protected: Tensor | None = None) -> Looked:
+        """A row of attention from energies (N, S), under the rule; ``protected`` as the rule takes it."""
+        there = by_source(energy, self.keys).masked_fill(~self.mask.unsqueeze(1), -torch.inf)
+        log_attention = there.log_softmax(-1).view(energy.shape)
+        # (N, S) -> (N, 1, 1, S): one head, one row.
+        weights, coverage = rule(log_attention.exp()[:, None, None], coverage, protected=protected)
+        weights = weights[:, 0, 0]
+        return Looked(log_attention, weights, self.context(weights), coverage)
+
+    def context(self, weights: Tensor) -> Tensor:
+        """(N, D): the values under weights (N, S)."""
+        given = (weights, self.values.detach())
+        context: Tensor = _Context.apply(self._sums, self._end, *given)  # type: ignore[no-untyped-call]
+        return context
+
+
+class _Sums:
+    """Gradients of what the steps of a backward pass share, added up until ``_End`` hands them over."""
+
+    def __init__(self) -> None:
+        self._pass = -1
+        self._shared: Shared | None = None
+        self.rows: list[tuple[Tensor, Tensor]] = []
+        """Weights (N, S) and the gradient of their context (N, D), for each step."""
+
+    def of_this_pass(self) -> "_Sums":
+        """These, empty if what is in them is of another backward pass that did not go to the end."""
+        current = torch._C._current_graph_task_id()
+        if current != self._pass:
+            self._pass, self._shared, self.rows = current, None, []
+        return self
+
+    def shared(self, keys: Tensor) -> Shared:
+        self._shared = self._shared or Shared.none(keys)
+        return self._shared
+
+    def taken(self, values: Tensor) -> tuple[Shared | None, Tensor | None]:
+        """The gradients of keys, score and covered, and that of the values (B, S, D): once."""
+        shared, rows, self._shared, self.rows = self._shared, self.rows, None, []
+        if not rows:
+            return shared, None
+        weights, context = (torch.stack(x, 1) for x in zip(*rows, strict=True))
+        weights, context = (by_source(x, values).flatten(1, 2) for x in (weights, context))  # (B, G T, .)
+        return shared, weights.mT.to(context.dtype) @ context
+
+
+class _End(torch.autograd.Function):
+    """Of the backward pass: the last to run, when all steps have added their part. Gives steps something to hang on."""
+
+    @staticmethod
+    def forward(ctx: Any, sums: _Sums, keys: Tensor, values: Tensor, score: Tensor, covered: Tensor | None) -> Tensor:
+        ctx.sums = sums
+        ctx.save_for_backward(keys, values, score)
+        return keys.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:
+        keys, values, score = ctx.saved_tensors
+        shared, dvalues = ctx.sums.of_this_pass().taken(values)
+        dkeys, dscore, dcovered = shared or (None, None, None)
+        of_weights = (_summed(x, score) for x in (dscore, dcovered if ctx.needs_input_grad[4] else None))
+        return None, _like(dkeys, keys), _like(dvalues, values), *of_weights
+
+
+class _Energies(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, sums: _Sums, end: Tensor | None, query: Tensor, coverage: Tensor | None, *given: Any
+    ) -> Tensor:
+        ctx.sums = sums
+        keys, mask, score, covered = given
+        ctx.save_for_backward(*given, query, coverage)
+        return energies(Terms(keys, mask, score, covered, query, coverage))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, energy: Tensor) -> tuple[Tensor | None, ...]:
+        terms = Terms(*ctx.saved_tensors)
+        query, coverage = gradients(terms, energy, ctx.sums.of_this_pass().shared(terms.keys))
+        return None, None, _like(query, terms.query), coverage, None, None, None, None
+
+
+class _Context(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, sums: _Sums, end: Tensor | None, weights: Tensor, values: Tensor) -> Tensor:
+        ctx.sums = sums
+        ctx.save_for_backward(weights, values)
+        context: Tensor = by_source(weights.to(values.dtype), values) @ values
+        return context.flatten(0, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, context: Tensor) -> tuple[Tensor | None, ...]:
+        weights, values = ctx.saved_tensors
+        ctx.sums.of_this_pass().rows.append((weights, context))
+        given = by_source(context, values) @ values.mT
+        return None, None, given.flatten(0, 1).to(weights.dtype), None
+
+
+def _like(x: Tensor | None, y: Tensor) -> Tensor | None:
+    return None if x is None else x.to(y.dtype)
+
+
+def _summed(x: Tensor | None, y: Tensor) -> Tensor | None:
+    """Over sources: (B, A) -> (A,)."""
+    return None if x is None else x.sum(0).to(y.dtype)

@@ -1,0 +1,140 @@
+"""Texts that take time to read, kept: a split is read, parted into sentences and tokenised once, on all cores, and from
+then on mapped from the user's cache. What is kept is named after the settings and the files it was made of.
+"""
+
+import json
+import mmap
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, overload
+
+import dwindle
+from dwindle.data.example import Example, Split
+from dwindle.data.settings import DataSettings
+from dwindle.folder import cache, machine
+
+_TEXTS, _PLACES = "texts.jsonl", "places.npy"
+_CHUNK = 64
+_SAMPLE = 16
+
+Read = Callable[[DataSettings, Split], Sequence[Example]]
+
+
+def prepared(settings: DataSettings, split: Split, read: Read) -> "Prepared":
+    """The examples that ``read`` gives, from the cache. Faults are found while they are read for the first time."""
+    given = settings.path
+    local = given is not None and Path(given).expanduser().exists()
+    examples = None if local else read(settings, split)  # a data set of the hub is there at once, and has no date
+    made_of = _stamp(Path(given).expanduser()) if examples is None and given else _sample(examples or [])
+    key = [asdict(settings) | {"size": settings.size.of(split)}, split, made_of, dwindle.__version__]
+    return Prepared(cache.kept("texts", key, lambda made: _write(made, examples or read(settings, split))))
+
+
+class Prepared(Sequence[Example]):
+    """The examples of a folder of the cache."""
+
+    def __init__(self, folder: Path) -> None:
+        import numpy as np
+
+        self.folder = folder
+        self._places = np.load(folder / _PLACES, mmap_mode="r")
+        with (folder / _TEXTS).open("rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __len__(self) -> int:
+        return len(self._places) - 1
+
+    def __reduce__(self) -> tuple[type["Prepared"], tuple[Path]]:
+        return Prepared, (self.folder,)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.folder.name
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | Sequence[Example]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        start, end = self._places[(place := range(len(self))[index]) : place + 2]
+        id, source, references = json.loads(self._bytes[start:end])
+        return Example(id, source, tuple(references))
+
+
+def fingerprint(examples: Sequence[Example]) -> str:
+    """Equal for the same texts in the same order."""
+    known: str | None = getattr(examples, "fingerprint", None)
+    if known is not None:
+        return known
+    found = blake2b(digest_size=12)
+    for example in examples:
+        shape = None if example.image is None else example.image.shape
+        found.update(json.dumps([example.id, example.source, example.references, shape]).encode())
+    return found.hexdigest()
+
+
+def _stamp(path: Path) -> list[Any]:
+    """The files at a path: their names, sizes and dates."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    told = ((file, file.stat()) for file in files if file.is_file())
+    return [[str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns] for file, stat in told]
+
+
+def _sample(examples: Sequence[Example]) -> list[Any]:
+    """How many there are, and a few of them."""
+    some = range(0, len(examples), max(len(examples) // _SAMPLE, 1))
+    return [len(examples), [[e.id, e.source, e.references] for e in map(examples.__getitem__, some)]]
+
+
+def _write(folder: Path, examples: Sequence[Example]) -> None:
+    import numpy as np
+
+    lengths = [0]
+    with (folder / _TEXTS).open("wb") as file:
+        for line in _lines(examples):
+            lengths.append(file.write(line))
+    np.save(folder / _PLACES, np.cumsum(lengths, dtype=np.int64))
+
+
+def _lines(examples: Sequence[Example]) -> Iterator[bytes]:
+    """Every example as JSON, in order, by as many processes as there are cores."""
+    cuts = [*range(0, len(examples), _CHUNK), len(examples)]
+    spans, workers = list(pairwise(cuts)), machine.cores()
+    if workers == 1 or len(spans) <= 2 * workers:
+        for span in spans:
+            yield from _chunk(examples, span)
+        return
+    # With fork the examples are inherited, not copied. The children only read and tokenise: no thread, no BLAS.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pool = context.Pool(workers, _share, (examples,))
+    with pool:
+        for lines in pool.imap(_shared_chunk, spans):
+            yield from lines
+
+
+_shared: Sequence[Example] = ()
+
+
+def _share(examples: Sequence[Example]) -> None:
+    """In a worker: keep what all its chunks are cut from."""
+    global _shared
+    _shared = examples
+
+
+def _shared_chunk(span: tuple[int, int]) -> list[bytes]:
+    return _chunk(_shared, span)
+
+
+def _chunk(examples: Sequence[Example], span: tuple[int, int]) -> list[bytes]:
+    told = ((e.id, e.source, e.references) for e in map(examples.__getitem__, range(*span)))
+    return [json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in told]

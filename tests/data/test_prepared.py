@@ -1,0 +1,60 @@
+"""Prepared texts are what the reader gives, and are read once."""
+
+import pickle
+
+import pytest
+
+from dwindle.data import cnndm, finish, load, prepared
+from dwindle.data.example import Example
+from dwindle.data.settings import DataSettings, Size
+from tests.data.corpus_files import write_jsonl
+
+ARTICLE = 'Café-goers met at 5 p.m. on Monday. They didn\'t stay, "he said". It rained.'
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for split in ("train", "test"):
+        records = [{"id": f"{split}{i}", "article": f"{ARTICLE} {i}.", "highlights": "They met."} for i in range(300)]
+        write_jsonl(tmp_path / f"{split}.jsonl", records)
+    return DataSettings("cnndm", str(tmp_path), Size(train=290), moses=True, lowercase=True)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_they_are_what_the_reader_gives(corpus, cores, monkeypatch):
+    monkeypatch.setattr(prepared.machine, "cores", lambda: cores)
+    kept = load.load(corpus, "train")
+    assert isinstance(kept, prepared.Prepared)
+    assert list(kept) == list(cnndm.read(corpus, "train"))
+    assert len(kept) == 290
+    assert (kept[-1], kept[2:4]) == (kept[289], [kept[2], kept[3]])
+    assert list(pickle.loads(pickle.dumps(kept))) == list(kept)
+    with pytest.raises(IndexError):
+        kept[290]
+
+
+def test_moses_runs_once(corpus, monkeypatch):
+    first = load.load(corpus, "test")
+    monkeypatch.setattr(finish, "_moses", lambda *a: pytest.fail("tokenised again"))
+    assert list(load.load(corpus, "test")) == list(first)
+
+
+def test_another_file_or_other_settings_are_read_anew(corpus, tmp_path):
+    before = load.load(corpus, "test")
+    write_jsonl(tmp_path / "test.jsonl", [{"id": "x", "article": "New.", "highlights": "Yes."}])
+    after = load.load(corpus, "test")
+    assert (len(after), after[0].source) == (1, "new .")
+    assert before.fingerprint != after.fingerprint != load.load(corpus, "train").fingerprint
+
+
+def test_faults_are_found_while_they_are_read(corpus, tmp_path):
+    write_jsonl(tmp_path / "test.jsonl", [{"id": "x", "article": " ", "highlights": "Yes."}])
+    for _ in range(2):  # nothing is kept of them
+        with pytest.raises(ValueError, match="line 1 has an empty source"):
+            load.load(corpus, "test")
+
+
+def test_a_fingerprint_is_of_the_texts():
+    one = [Example("a", "x", ("y",))]
+    assert prepared.fingerprint(one) == prepared.fingerprint(tuple(one))
+    assert prepared.fingerprint(one) != prepared.fingerprint([Example("a", "x", ("z",))])
