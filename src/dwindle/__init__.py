@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dwindle.attaching.handle import Handle, attach, detach
-    from dwindle.attaching.prompt import source_span
+    from dwindle.attaching.handle import Handle, attach, detach, handle_of, source_span
     from dwindle.attaching.record import Record, record
     from dwindle.core.certify import Certificate, certify
     from dwindle.core.concave import BoxCox, Concave, Identity, Log, Power
@@ -47,6 +46,7 @@ __all__ = [
     "detach",
     "evaluate",
     "from_pretrained",
+    "handle_of",
     "listeners",
     "omissions",
     "record",
@@ -55,8 +55,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "attaching.handle": ["Handle", "attach", "detach"],
-    "attaching.prompt": ["source_span"],
+    "attaching.handle": ["Handle", "attach", "detach", "handle_of", "source_span"],
     "attaching.record": ["Record", "record"],
     "core.certify": ["Certificate", "certify"],
     "core.concave": ["BoxCox", "Concave", "Identity", "Log", "Power"],

@@ -26,6 +26,8 @@ def test_no_cross_attention():
         ([3], r"layers=\[3\], but the cross-attention layers are numbered 0 to 2"),
         ([-4], "numbered 0 to 2"),
         ([], "numbered 0 to 2"),
+        ("last", "layers='last': pass how many of the last layers, a list of indices, or None for all"),
+        ([0.5], r"layers=\[0.5\]: pass how many of the last layers"),
     ],
 )
 def test_a_layer_that_does_not_exist(layers, said):
@@ -48,6 +50,16 @@ def test_a_module_that_is_none(modules, said):
 def test_a_typo_in_the_rule():
     with pytest.raises(ValueError, match="unknown function 'lgo': did you mean 'log'"):
         dwindle.attach(bart(), "dim:lgo")
+
+
+def test_a_function_in_place_of_a_rule():
+    with pytest.raises(ValueError, match=r"log is a function, not a rule: attach Dim\(Log\(.*\)\), or write 'dim:log'"):
+        dwindle.attach(bart(), dwindle.Log())
+
+
+def test_a_backend_that_does_not_exist():
+    with pytest.raises(ValueError, match="unknown backend 'cuda': choose one of 'cpu', "):
+        dwindle.attach(bart(), RULE, backend="cuda")
 
 
 def test_flex_attention():

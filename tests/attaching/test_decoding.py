@@ -286,5 +286,24 @@ def test_special_tokens_go_along_with_the_encoder_output():
         model(**other, decoder_input_ids=rows)
         given = {"encoder_outputs": encoded, "attention_mask": one["attention_mask"], "decoder_input_ids": rows}
         assert torch.equal(model(**given, use_cache=False).logits, expected)
-        with pytest.raises(ValueError, match="call the model with input_ids"):
-            model(**{**given, "encoder_outputs": (encoded[0],)})
+        assert torch.equal(model(**{**given, "encoder_outputs": (encoded[0],)}, use_cache=False).logits, expected)
+        for states in (encoded[0].clone(), encoded[0][:1]):  # nobody can tell whose these are
+            with pytest.raises(ValueError, match="call the model with input_ids"):
+                model(encoder_outputs=(states,), decoder_input_ids=rows[: len(states)])
+
+
+@pytest.mark.parametrize("rule", ["training-free", RULE])
+def test_parts_called_by_themselves_see_their_own_source(rule):
+    """After a call of the whole model with another source, and after one that failed."""
+    model = attached(rule)
+    one, rows = source(), target()
+    with torch.no_grad():
+        expected = model.model(**one, decoder_input_ids=rows, use_cache=False).last_hidden_state
+        model(**source(seed=9), decoder_input_ids=rows)
+        with pytest.raises((ValueError, RuntimeError), match=r"fit|size|shape"):  # a batch of 3 for 2 sources
+            model(**source(seed=9), decoder_input_ids=target(batch=3))
+        assert torch.equal(model.model(**one, decoder_input_ids=rows, use_cache=False).last_hidden_state, expected)
+        states = model.get_encoder()(**one).last_hidden_state
+        model(**source(seed=9), decoder_input_ids=rows)
+        given = {"encoder_hidden_states": states, "encoder_attention_mask": one["attention_mask"]}
+        assert torch.equal(model.get_decoder()(rows, **given, use_cache=False).last_hidden_state, expected)

@@ -15,7 +15,7 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache
 
 import dwindle
 from dwindle.attaching.cache import CoveredLayer
-from dwindle.attaching.prompt import Generate, _mask, _visible
+from dwindle.attaching.prompt import GenerateFromPrompt, _mask, _visible
 from dwindle.core import reference
 from dwindle.core.concave import Log
 
@@ -467,8 +467,8 @@ def test_a_record_is_what_the_decoding_used(family: str, marked: bool) -> None:
         left = torch.stack([wanted.past_key_values.layers[i].coverage.total for i in (1, 2)])
         close(record.coverage.double(), left, EAGER)
         assert (record.attention[..., 0, :] == 0).all()  # the first token came from the prompt itself
-    assert isinstance(model.generate, Generate)
-    assert model.generate.handle is handle
+    assert isinstance(model.generate, GenerateFromPrompt)
+    assert model.generate.link is handle
 
 
 # --- protection ---

@@ -91,7 +91,7 @@ def test_a_model_without_a_rule_is_recorded_as_it_is(model, source):
         inside = model.generate(**source, max_new_tokens=5)
     assert torch.equal(before, inside)
     assert torch.equal(records[0].attention, records[0].weights)
-    assert not hasattr(model, "_dwindle")
+    assert dwindle.handle_of(model) is None
     assert "generate" not in vars(model)
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_recorded_outside_the_block(model, source):
             pass
         model.generate(**source, max_new_tokens=3)
         assert records == []
-        assert all(one.sink is None for one in handle.attached)
+        assert handle.here.listener is None
 
 
 def test_a_layer_that_does_not_exist(model):

@@ -101,7 +101,7 @@ def test_refused_for_composed_models_too(tmp_path):
         hf.AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
     loaded = dwindle.from_pretrained(tmp_path)
     assert {m.config._attn_implementation for m in (loaded, loaded.encoder, loaded.decoder)} == {"sdpa"}
-    assert "1 layers" in str(loaded._dwindle)
+    assert "1 layers" in str(dwindle.handle_of(loaded))
 
 
 def test_who_asks_for_an_implementation_is_told_by_the_report(saved, said):
@@ -143,6 +143,7 @@ def test_inspect(saved):
         "path": str(path),
         "class": "BartForConditionalGeneration",
         "model_type": "bart",
+        "rule": RULE,
         "dwindle": {"rule": RULE, "layers": [0, 2]},
     }
 
@@ -188,6 +189,21 @@ def test_a_folder_that_is_no_model(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match="is not JSON"):
         inspect(tmp_path)
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match="holds no settings by name"):
+        inspect(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bart"}')
     with pytest.raises(ValueError, match="pass auto_class="):
         dwindle.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "said", [7, {"rule": "dim:log"}, {"rule": "dim:lgo", "layers": [0]}, {"rule": 3, "layers": [0]}]
+)
+def test_a_damaged_entry_of_the_config(saved, said):
+    _, path = saved
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "dwindle": said}))
+    for read in (inspect, dwindle.from_pretrained):
+        with pytest.raises(ValueError, match="what this config says of its rule cannot be read"):
+            read(path)

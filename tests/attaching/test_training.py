@@ -93,10 +93,11 @@ def test_gradient_checkpointing(build, rule, extra, reentrant):
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_two_batches_before_one_backward_pass(reentrant):
+@pytest.mark.parametrize("rule", [RULE, "training-free"])
+def test_two_batches_before_one_backward_pass(rule, reentrant):
     """What a call needs to be run again is the call's own, not that of the last one."""
     model = t5().double().train()
-    dwindle.attach(model, RULE)
+    dwindle.attach(model, rule)
 
     def both() -> dict:
         model.zero_grad()

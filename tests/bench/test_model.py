@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from dwindle.attaching import interface
+from dwindle.attaching import cross
 from dwindle.bench import model as bench
 from tests.attaching.small import SHAPE
 
@@ -24,10 +24,10 @@ def _tiny(monkeypatch):
 def test_parts():
     what = bench.setting("tiny", None, None, 1, 12, 8)
     assert (what.rule, what.layers) == ("dim:log", 2)
-    before = ALL_ATTENTION_FUNCTIONS["sdpa"], interface.attend, torch.get_num_threads()
+    before = ALL_ATTENTION_FUNCTIONS["sdpa"], torch.get_num_threads()
     found = bench.bench(what, 0.0, ["step", "step-added", "generate", "generate-added"])
-    assert (ALL_ATTENTION_FUNCTIONS["sdpa"], interface.attend, torch.get_num_threads()) == before
-    assert ALL_ATTENTION_FUNCTIONS["dwindle"] is interface.attend
+    assert (ALL_ATTENTION_FUNCTIONS["sdpa"], torch.get_num_threads()) == before
+    assert ALL_ATTENTION_FUNCTIONS["dwindle"] is cross.attend
     assert list(found) == ["step", "step-added", "generate", "generate-added"]
     assert all(value > 0 for part in ("step", "generate") for value in found[part].values())
     for part in ("step-added", "generate-added"):
@@ -56,12 +56,12 @@ def test_what_is_added_is_counted(monkeypatch):
             time.sleep(0.03)
             return gradient
 
-    attend = interface.attend
+    attend = cross.attend
 
     def slowly(module, query, *args, **kwargs):
         return attend(module, Sleepy.apply(query), *args, **kwargs)
 
-    monkeypatch.setattr(interface, "attend", slowly)
+    monkeypatch.setattr(cross, "attend", slowly)
     monkeypatch.setattr(time, "process_time", time.perf_counter)  # sleep takes no CPU time
     model = bench.build("tiny")
     found = bench._step_added(model, bench.setting("tiny", None, 2, 1, 12, 8), 0.0)

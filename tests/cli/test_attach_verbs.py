@@ -7,6 +7,8 @@ import transformers as hf
 
 import dwindle
 from dwindle.bench import model as bench
+from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.model import PointerGenerator
 
 SHAPE = {f"{side}_{k}": n for side in ("encoder", "decoder") for k, n in (("layers", 2), ("ffn_dim", 8))}
 HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
@@ -27,6 +29,17 @@ def test_inspect(run, model, tmp_path):
     assert "dwindle.from_pretrained" in out
     code, out, _ = run("inspect", str(tmp_path), "--json")
     assert json.loads(out)["dwindle"] == {"rule": "dydim:log,power(0.5)", "layers": [1]}
+
+
+def test_inspect_a_rule_that_is_built_in(run, tmp_path):
+    config = PointerGeneratorConfig(vocab_size=20, hidden_size=4, embedding_size=4, rule="dim:log")
+    PointerGenerator(config).save_pretrained(tmp_path)
+    code, out, _ = run("inspect", str(tmp_path))
+    assert code == 0
+    assert "dim:log (built in)" in out
+    assert "untouched" not in out
+    found = json.loads(run("inspect", str(tmp_path), "--json")[1])
+    assert (found["rule"], found["dwindle"]) == ("dim:log", None)
 
 
 def test_inspect_without_a_rule(run, model, tmp_path):

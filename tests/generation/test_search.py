@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from dwindle.attaching.handle import attach
+from dwindle.attaching.handle import attach, handle_of
 from dwindle.generation.generate import generate
 from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings, LengthNorm
@@ -120,7 +120,7 @@ def test_the_checkpoint_has_no_say():
     assert outputs(model, batch, settings_of({})) == expected
     assert model.generation_config.to_dict() == before
     assert model.training
-    assert not hasattr(model, "_dwindle")
+    assert handle_of(model) is None
 
 
 def test_blocking_of_words_needs_a_codec():
@@ -135,7 +135,7 @@ def test_a_rule_stays_in_the_search():
     plain = outputs(model, batch, settings)
     handle = attach(model, "dim:log")
     ruled = outputs(model, batch, settings)
-    assert model._dwindle is handle
+    assert handle_of(model) is handle
     assert ruled != plain
     handle.detach()
     with attach(model, "plain"):

@@ -8,7 +8,7 @@ import torch
 import transformers as hf
 from transformers.modeling_utils import AttentionInterface
 
-from dwindle.attaching.handle import attach
+from dwindle.attaching.handle import attach, handle_of
 from dwindle.attaching.saved import from_pretrained
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
@@ -102,7 +102,7 @@ def test_a_search_equals_the_slow_twin(case):
     settings = DecodingSettings(**{"beams": 3, "max_length": 8, "temporal": True, **case})
     model, batch = slow.model(1), slow.batch(seed=1)
     found = generate(model, batch, settings).tolist()
-    assert not hasattr(model, "_dwindle")
+    assert handle_of(model) is None
     attach(model, "temporal")
     for row, ids, mask in zip(found, batch["input_ids"], batch["attention_mask"], strict=True):
         expected = slow.best(slow.looking(model, ids[mask.bool()]), settings)

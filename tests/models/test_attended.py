@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from dwindle.attaching.handle import handle_of
 from dwindle.attaching.record import record
 from dwindle.models.attended import attended
 from tests.models.library_kit import PAIRS, built, spread
@@ -25,7 +26,7 @@ def test_as_a_record_of_generate(kind, rule):
     torch.testing.assert_close(found.attention, records[-1].attention)
     torch.testing.assert_close(found.weights, records[-1].weights)
     assert torch.equal(found.attention, found.weights) == (rule == "plain")
-    assert hasattr(model, "_dwindle") == (rule != "plain")
+    assert (handle_of(model) is not None) == (rule != "plain")
 
 
 def test_segments_are_seen():

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import dwindle
+from dwindle.attaching.handle import handle_of
 from dwindle.models import build as building
 from dwindle.models.build import build, load, put_rule, save
 from dwindle.models.settings import ModelSettings
@@ -63,7 +64,7 @@ def test_the_papers_layers(kind, layers):
     """The last one; the last 7 of BART, or all of a smaller one."""
     assert built(kind, rule="dim:log")[0].config.dwindle["layers"] == layers
     assert built(kind, rule="dim:log", layers=2)[0].config.dwindle["layers"] == [0, 1]
-    assert not hasattr(built(kind, rule="plain")[0], "_dwindle")
+    assert handle_of(built(kind, rule="plain")[0]) is None
 
 
 def test_one_rule_replaces_another():

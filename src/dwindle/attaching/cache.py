@@ -13,16 +13,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import (
+
+from dwindle.attaching.library import (
     Cache,
     DynamicLayer,
     DynamicSlidingWindowLayer,
     EncoderDecoderCache,
     StaticLayer,
     StaticSlidingWindowLayer,
+    layer_at,
+    unregistered,
 )
-
-from dwindle.core.coverage import Coverage
 
 _UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at once
 
@@ -31,16 +32,17 @@ _UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at
 class Step:
     """One call of a layer, kept so that some of its rows can be taken back."""
 
-    before: Coverage | None
+    before: Any
     rows: int
-    replay: Callable[[int], Coverage]
-    """The coverage after only the first so many rows of the call."""
+    replay: Callable[[int], Any] | None
+    """The coverage after only the first so many rows of the call, while it is the last one."""
 
 
 class CoveredLayer:
     """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it, or of its own."""
 
-    coverage: Coverage | None
+    coverage: Any
+    """What the rule left; None before the first row."""
     protected: Tensor | None
     """Bool (B, S): source positions that a rule protects."""
     source: Tensor | None
@@ -48,6 +50,8 @@ class CoveredLayer:
     seen: Tensor
     """How many rows the coverage has seen. A tensor, for compiled graphs guard on every integer they meet."""
     steps: deque[Step]
+    moved: bool
+    """Whether the rows were reordered, repeated or selected since the last step that could be taken back."""
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         super().reorder_cache(beam_idx)  # type: ignore[misc]
@@ -64,6 +68,7 @@ class CoveredLayer:
     def reset(self) -> None:
         super().reset()  # type: ignore[misc]
         self.steps.clear()
+        self.moved = False
         self.seen.zero_()
         self.protected = self.source = None
         if isinstance(self, StaticLayer) and self.coverage is not None:
@@ -80,15 +85,28 @@ class CoveredLayer:
                 raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
             step = self.steps.pop()
             kept = max(step.rows - left, 0)
-            self.coverage = step.replay(kept) if kept else step.before
+            if kept and step.replay is None:
+                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
+            self.coverage = step.replay(kept) if kept and step.replay else step.before
             if kept:
                 self.steps.append(Step(step.before, kept, step.replay))
             self.seen -= step.rows - kept
             left -= step.rows - kept
 
-    def advance(self, after: Coverage, rows: int, replay: Callable[[int], Coverage]) -> None:
+    @property
+    def overwritable(self) -> bool:
+        """Whether the next call may overwrite the coverage: that of beams that have just moved, for no step before that
+        can be taken back any more."""
+        return self.moved and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+    def overwritten(self, rows: int) -> None:
+        """A call of ``rows`` rows has moved the coverage on in place."""
+        self.seen += rows
+
+    def advance(self, after: Any, rows: int, replay: Callable[[int], Any]) -> None:
         """Take the coverage after one more call of ``rows`` rows."""
         self.seen += rows
+        self.moved = False
         if isinstance(self, StaticLayer):
             # Fixed addresses: a compiled graph writes to the tensors it was traced with.
             if self.coverage is None:
@@ -99,7 +117,9 @@ class CoveredLayer:
             else:
                 self.coverage.copy_(after)
             return
-        step = Step(self.coverage, rows, replay)
+        step = Step(self.coverage, rows, replay if rows > 1 else None)  # one row is taken back or not
+        if self.steps:
+            self.steps[-1].replay = None  # it holds the keys of its call
         self.coverage = after
         if after.total.requires_grad:
             return  # a graph is being built: nobody takes back a training step
@@ -108,8 +128,9 @@ class CoveredLayer:
         while len(self.steps) > keep:
             self.steps.popleft()
 
-    def _move(self, coverage: Callable[[Coverage], Coverage], mask: Callable[[Tensor], Tensor]) -> None:
+    def _move(self, coverage: Callable[[Any], Any], mask: Callable[[Tensor], Tensor]) -> None:
         self.steps.clear()
+        self.moved = self.coverage is not None
         if self.protected is not None:
             self.protected = mask(self.protected)
         if self.source is not None:
@@ -127,6 +148,11 @@ class CoveredLayer:
         return _rebuild, (plain, self.__dict__)
 
 
+def cache_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
+    """The cache that a module was called with, if any."""
+    return next((x for x in (*kwargs.values(), *args) if isinstance(x, Cache)), None)
+
+
 def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
     """The layer that carries the coverage of the cross-attention ``layer_idx``, about to see ``rows`` more rows.
 
@@ -142,10 +168,7 @@ def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
 def covered_itself(cache: Cache, layer_idx: int) -> CoveredLayer:
     """The layer that carries the coverage of the self-attention ``layer_idx``: its own, before it stores this call."""
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    if own.layer_class_to_replicate is not None:
-        while len(own.layers) <= layer_idx:  # the library makes them when they are first used
-            own.layers.append(own.layer_class_to_replicate())
-    if layer_idx >= len(own.layers):
+    if layer_at(own, layer_idx) is None:
         raise ValueError(f"layer {layer_idx} has no cache of its own: leave it out with layers=[...]")
     return _checked(own, layer_idx, own.get_seq_length(layer_idx))
 
@@ -155,7 +178,7 @@ def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
     layer: Any = own.layers[layer_idx]
     if not isinstance(layer, CoveredLayer):
         layer = own.layers[layer_idx] = _rebuild(type(layer), layer.__dict__)
-        layer.coverage, layer.protected, layer.source, layer.steps = None, None, None, deque()
+        layer.coverage, layer.protected, layer.source, layer.steps, layer.moved = None, None, None, deque(), False
         layer.seen = torch.zeros((), dtype=torch.long)
     if not torch.compiler.is_compiling() and int(layer.seen) != int(length):
         raise ValueError(
@@ -168,8 +191,7 @@ def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
 
 def _covered_class(plain: type[Any]) -> type[Any]:
     if plain not in _CLASSES:
-        # _layer_type: the library would register the subclass in place of its parent.
-        _CLASSES[plain] = type(f"Covered{plain.__name__}", (CoveredLayer, plain), {"_layer_type": None})
+        _CLASSES[plain] = unregistered(f"Covered{plain.__name__}", (CoveredLayer, plain))
     return _CLASSES[plain]
 
 

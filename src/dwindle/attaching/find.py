@@ -6,6 +6,7 @@ calls the library's registry of attention functions, or has a softmax written by
 
 import inspect
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,6 +74,9 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
     count = len(found)
     if layers is None:
         return list(range(count))
+    listed: Any = layers
+    if not isinstance(listed, int) and not (isinstance(listed, Iterable) and all(isinstance(i, int) for i in listed)):
+        raise ValueError(f"layers={layers!r}: pass how many of the last layers, a list of indices, or None for all")
     if isinstance(layers, int):
         if not 1 <= layers <= count:
             raise ValueError(f"layers={layers}, but this model has {count} {found[0].kind} layers: pass 1 to {count}")
@@ -85,7 +89,7 @@ def choose(found: list[Found], layers: int | range | list[int] | None) -> list[i
 
 def decoder_layer(model: nn.Module, name: str) -> nn.Module | None:
     """The layer that the module ``name`` is a part of: what gradient checkpointing runs again as a whole."""
-    from transformers.modeling_layers import GradientCheckpointingLayer
+    from dwindle.attaching.library import GradientCheckpointingLayer
 
     parts = name.split(".")
     around = (model.get_submodule(".".join(parts[:end])) for end in range(len(parts) - 1, 0, -1))

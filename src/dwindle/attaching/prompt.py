@@ -4,34 +4,35 @@ A row of self-attention is over the prompt and over what was written. For a row 
 columns of the source are diminished by the rule, with the coverage that such rows have left there; all other columns
 keep their plain weight. Rows inside the prompt and rows of padding are plain and leave nothing.
 
-``source_span`` says where the source is; inside ``generate()`` it is the whole prompt unless one is open. The span
-goes down the model as an argument, so that a recomputed forward (gradient checkpointing) sees its own. This file knows
-nothing of cross-attention and of how modules are found.
+``source_span`` says where the source is; inside ``generate()`` it is the whole prompt unless one is open. It is
+open for the thread that opened it, and goes down the model as an argument, so that a recomputed forward (gradient
+checkpointing) sees its own. This file knows nothing of cross-attention and of how modules are found.
 
 Shapes: B batch, H heads, T rows of this call, K keys, P positions up to the last source token.
 """
 
 from __future__ import annotations  # CoveredLayer needs transformers, which is imported only when attaching
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dwindle.attaching.interface import FLEX, Hook, Sink
+from dwindle.attaching.find import Found, Path, self_attention
+from dwindle.attaching.hooks import FLEX, Arguments, Attached, Begin, Generate, Link, Scoring, Source, given, parameters
 from dwindle.core.coverage import Coverage
+from dwindle.core.functional import attention
 from dwindle.core.notation import row_rule
 from dwindle.core.rules import RowRule, Rule
-from dwindle.core.softmax import attention_rows, grouped
+from dwindle.core.softmax import grouped, softmax_rows
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from dwindle.attaching.cache import CoveredLayer
-    from dwindle.attaching.handle import Attached, Handle
 
 NAME = "dwindle-prompt"
 
@@ -41,46 +42,45 @@ _BEYOND_SOFTMAX = ("s_aux", "indices", "block_indices")  # sinks and sparse choi
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "seq_idx")
 
 
-@contextmanager
-def source_span(model: nn.Module, mask: Tensor) -> Iterator[None]:
-    """Inside it, the source is where ``mask`` says.
+class PromptSource(Source):
+    """The source is a document in the prompt of a decoder-only model."""
 
-    Args:
-        model: with a rule attached by ``attach(..., source="prompt")``, also inside a wrapper (PEFT, DDP).
-        mask: bool (B, P), True on the document's tokens: over the prompt of a ``generate()``, or over the whole
-            sequence in training. Positions beyond its end are no source. An example without any stays plain.
-    """
-    handle: Handle | None = next((m.__dict__["_dwindle"] for m in model.modules() if "_dwindle" in m.__dict__), None)
-    if handle is None or handle.source != "prompt":
-        raise ValueError("no source can be marked here: attach a rule with source='prompt' first")
-    if mask.dim() != 2:
-        raise ValueError(f"the mask of a source must be (batch, prompt), not {tuple(mask.shape)}")
-    context = handle.context
-    before, context.span = context.span, _trimmed(mask.bool())
-    try:
-        yield
-    finally:
-        context.span = before
+    name = "prompt"
+
+    def find(self, model: PreTrainedModel, modules: list[str] | None) -> list[Found]:
+        return self_attention(model, modules)
+
+    def refuse(self, model: PreTrainedModel, rule: Rule) -> None:
+        row_rule(rule)
+
+    def attached(self, link: Link, found: Found) -> Attached:
+        return PromptAttention.of(link, found)
+
+    def watch(self, link: Link) -> None:
+        link.before(link.model, HandDown(link, parameters(link.model)))
+
+    def generate(self, link: Link) -> Generate:
+        return GenerateFromPrompt(link)
 
 
 @dataclass
-class Generate:
+class GenerateFromPrompt(Generate):
     """The ``generate`` of an attached model: without a span its whole prompt is the source."""
 
-    handle: Handle
-
-    def __call__(self, inputs: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
-        model = self.handle.model
-        generate = partial(type(model).generate, model, inputs, *args, **kwargs)
-        given = [inputs, kwargs.get("input_ids"), kwargs.get("inputs_embeds")]
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        here = self.link.here
+        given = [*args[:1], *(kwargs.get(name) for name in ("inputs", "input_ids", "inputs_embeds"))]
         prompt = next((x for x in given if x is not None), None)
-        if self.handle.context.span is not None or prompt is None:
-            return generate()
+        if here.span is not None or prompt is None:
+            return super().run(*args, **kwargs)
         mask = kwargs.get("attention_mask")
         if mask is None or mask.dim() != 2:
             mask = torch.ones(prompt.shape[:2], device=prompt.device)
-        with source_span(model, mask):
-            return generate()
+        here.span = trimmed(mask.bool())
+        try:
+            return super().run(*args, **kwargs)
+        finally:
+            here.span = None
 
 
 @dataclass(frozen=True)
@@ -94,65 +94,29 @@ class Prompt:
 
 
 @dataclass
-class HandDown(Hook):
+class HandDown(Begin):
     """On the whole model: the span goes down as an argument. Packed batches end here."""
 
     parameters: list[str]
-    special: list[int] | None
-    """The ids of special tokens, if the rule protects them."""
 
-    def __call__(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given = dict(zip(self.parameters, args, strict=False)) | kwargs
-        _refuse_packing(given)
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        super().__call__(module, args, kwargs)
+        named = given(self.parameters, args, kwargs)
+        _refuse_packing(named)
         special = None
-        if self.special is not None:
-            ids = given.get("input_ids")
+        if self.link.rule.protect == "special":
+            ids = named.get("input_ids")
             if ids is None:
                 raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
-            special = torch.isin(ids, torch.tensor(self.special, device=ids.device))
-        return args, {**kwargs, _ARGUMENT: Prompt(self.handle.context.span, special)}
+            special = self.link.special_among(ids)
+        return args, {**kwargs, _ARGUMENT: Prompt(self.link.here.span, special)}
 
 
 @dataclass
-class HandOver(Hook):
-    """On an attached module: hand this call its rule, its cache layer, its source."""
-
-    one: Attached
-
-    def __call__(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        from transformers.cache_utils import Cache
-
-        from dwindle.attaching.cache import covered_itself
-
-        prompt = kwargs.pop(_ARGUMENT, None)
-        if prompt is None:
-            raise ValueError(f"{self.one.name} was reached past the {type(self.handle.model).__name__}: call that one")
-        hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
-        batch, rows = hidden.shape[:2]
-        cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
-        layer = None if cache is None else covered_itself(cache, module.layer_idx)  # type: ignore[arg-type]
-        source = _source(prompt, layer, batch, rows)
-        call = Call(
-            rule=replace(row_rule(self.handle.rule), protect=()),
-            layer=layer,
-            first=0 if layer is None else layer.seen,
-            dropped=0 if layer is None else int(layer.get_mask_sizes(rows)[1]),  # type: ignore[attr-defined]
-            source=source.to(hidden.device),
-            protected=_protected(self.handle.rule, source.to(hidden.device), prompt.special, layer),
-            sink=self.one.sink,
-            weights_wanted=self.one.original._attn_implementation == "eager",
-        )
-        return args, {**kwargs, "dwindle_call": call}
-
-
-@dataclass
-class Call:
+class Pass:
     """One forward pass of one attached module."""
 
+    at: Attached
     rule: RowRule
     """Without its own protection: that is in ``protected``."""
     layer: CoveredLayer | None
@@ -165,13 +129,48 @@ class Call:
     """Bool (B, P)."""
     protected: Tensor | None
     """Bool (B, P): source positions that keep their plain weight."""
-    sink: Sink | None
-    """Receives the attention to the source, the diminished weights and the coverage, while somebody records."""
-    weights_wanted: bool
 
     def felt(self, feels: Tensor) -> Tensor:
         """Bool (B, 1, T', P): what the rule diminishes, for rows that feel coverage or not (B, T')."""
         return feels[:, None, :, None] & self.source[:, None, None, :]
+
+
+@dataclass
+class PromptAttention(Attached):
+    """Self-attention that calls the registry: it gets a config of its own that names ``attend``."""
+
+    path: ClassVar[Path] = "registry"
+
+    def enter(self) -> None:
+        from dwindle.attaching import library
+
+        self.original = library.call_instead(self.module, NAME, attend)
+        self.link.before(self.module, self)
+
+    def leave(self) -> None:
+        self.module.config = self.original
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        from dwindle.attaching.cache import cache_among, covered_itself
+
+        prompt = kwargs.pop(_ARGUMENT, None)
+        if prompt is None:
+            raise ValueError(f"{self.name} was reached past the {type(self.link.model).__name__}: call that one")
+        hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        batch, rows = hidden.shape[:2]
+        cache = cache_among(args, kwargs)
+        layer = None if cache is None else covered_itself(cache, module.layer_idx)  # type: ignore[arg-type]
+        source = _source(prompt, layer, batch, rows).to(hidden.device)
+        one = Pass(
+            self,
+            rule=replace(row_rule(self.link.rule), protect=()),
+            layer=layer,
+            first=0 if layer is None else layer.seen,
+            dropped=0 if layer is None else int(layer.get_mask_sizes(rows)[1]),  # type: ignore[attr-defined]
+            source=source,
+            protected=_protected(self.link.rule, source, prompt.special, layer),
+        )
+        return args, {**kwargs, "dwindle_pass": one}
 
 
 def attend(
@@ -184,72 +183,122 @@ def attend(
     dropout: float = 0.0,
     position_bias: Tensor | None = None,
     softcap: float | None = None,
-    dwindle_call: Call | None = None,
+    dwindle_pass: Pass | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
-    if dwindle_call is None:
+    if dwindle_pass is None:
         raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     if any(others.get(name) is not None for name in _BEYOND_SOFTMAX):
         raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are no softmax over all its keys")
-    call = dwindle_call
-    rows, keys = query.shape[2], key.shape[2]
-    positions = torch.arange(rows, device=query.device) + call.first
-    mask = _mask(attention_mask, positions - call.dropped, keys)
-    feels = _after_source(call.source, positions) & _not_padding(mask, positions - call.dropped)
-
-    start = 0 if call.sink is not None or call.weights_wanted else _first_row(feels)
-
-    def settings(rows: slice) -> dict[str, Any]:
-        bias = None if position_bias is None else position_bias[..., rows, :]
-        return {"mask": mask[..., rows, :], "bias": bias, "scale": scaling, "softcap": softcap}
-
-    attended = attention_rows(query[:, :, start:], key, **settings(slice(start, None)))
+    one = dwindle_pass
+    positions = torch.arange(query.shape[2], device=query.device) + one.first
+    mask = _mask(attention_mask, positions - one.dropped, key.shape[2])
+    feels = _after_source(one.source, positions) & _not_padding(mask, positions - one.dropped)
     if not torch.compiler.is_compiling():
-        _refuse_unseen(call, feels[:, start:], mask[..., start:, :], rows, others.get("sliding_window"))
-    weights = _diminish(call, attended, feels[:, start:], rows)
-    used = F.dropout(weights, dropout) if dropout else weights
-    context = used.to(value.dtype) @ grouped(value, query.shape[1])
-    if start:
-        # The rows before the source ends, which are all of a prefill, need no weights in memory.
-        before = _plain(query[:, :, :start], key, value, dropout, settings(slice(start)))
-        context = torch.cat([before, context], dim=2)
-    return context.transpose(1, 2).contiguous(), weights if call.weights_wanted else None
+        start = _first_row(feels)
+        _refuse_unseen(one, feels[:, start:], mask[..., start:, :], query.shape[2], others.get("sliding_window"))
+    work = Work(one, query, key, value, Scoring(mask, position_bias, scaling, softcap), feels)
+    if one.at.seen:
+        context, weights = work.visible(dropout)
+    else:
+        context, weights = work.fused(dropout), None
+    return context.transpose(1, 2).contiguous(), weights if one.at.returns_weights else None
 
 
-def _diminish(call: Call, attended: Tensor, feels: Tensor, rows: int) -> Tensor:
-    """The (B, H, T', K) weights of the last T' of ``rows`` rows: diminished on the source where ``feels`` (B, T')."""
-    keys, width = attended.shape[-1], call.source.shape[-1]
-    felt = call.felt(feels)
-    a = _columns(attended, call.dropped, width)
-    given = a.masked_fill(~felt, 0)  # what is no source or feels nothing adds nothing
-    before = call.layer.coverage if call.layer is not None else None
-    protected = None if call.protected is None else call.protected[:, None, :]
-    weights, after = call.rule(given, before, protected=protected)
-    if call.sink is not None:
-        call.sink(given, weights, after)
-    if call.layer is not None:
-        replay = partial(_replay, call.rule, given, before, rows - given.shape[-2])
-        call.layer.advance(after, rows, replay)
+@dataclass(frozen=True)
+class Work:
+    """What one call of ``attend`` computes with."""
 
-    both = min(max(width - call.dropped, 0), keys)  # keys that lie before the end of the source
-    mixed = torch.where(felt, weights, a)[..., call.dropped : call.dropped + both]
-    return torch.cat([mixed, attended[..., both:]], dim=-1)
+    one: Pass
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scoring: Scoring
+    feels: Tensor
+    """Bool (B, T): the rows that feel coverage and add to it."""
+
+    def fused(self, dropout: float) -> Tensor:
+        """The context (B, H, T, D), without holding weights in memory."""
+        layer = self.one.layer
+        before = None if layer is None else layer.coverage
+        if layer is not None and layer.overwritable and self.columns == slice(0, self.one.source.shape[1]):
+            context, _ = self._attention(before, dropout, inplace=True)
+            layer.overwritten(self.query.shape[2])
+            return context
+        context, after = self._attention(before, dropout)
+        if layer is not None:
+            layer.advance(self._whole(before, after), self.query.shape[2], partial(self.replay, before))
+        return context
+
+    def replay(self, before: Any, rows: int) -> Any:
+        """The coverage after the first ``rows`` rows."""
+        first = slice(rows)
+        part = replace(
+            self, query=self.query[:, :, first], scoring=self.scoring.rows(first), feels=self.feels[:, first]
+        )
+        return self._whole(before, part._attention(before, 0.0)[1])
+
+    def visible(self, dropout: float) -> tuple[Tensor, Tensor]:
+        """Context and weights (B, H, T, K), for whoever wants to see these."""
+        one = self.one
+        attended = softmax_rows(self.scoring.scores(self.query, self.key))
+        columns = self.columns
+        felt = self.feels[:, None, :, None] & one.source[:, None, None, columns]
+        given = attended[..., : felt.shape[-1]].masked_fill(~felt, 0)  # what is no source or feels nothing adds nothing
+        before = None if one.layer is None else one.layer.coverage
+        protected = None if one.protected is None else one.protected[:, None, columns]
+        weights, after = one.rule(given, _part(before, columns), protected=protected)
+        one.at.hear(*(F.pad(x, self._outside) for x in (given, weights)))
+        if one.layer is not None:
+            one.layer.advance(self._whole(before, after), self.query.shape[2], partial(self.replay, before))
+        mixed = torch.where(felt, weights, attended[..., : felt.shape[-1]])
+        weights = torch.cat([mixed, attended[..., felt.shape[-1] :]], dim=-1)
+        used = F.dropout(weights, dropout) if dropout else weights
+        return used.to(self.value.dtype) @ grouped(self.value, self.query.shape[1]), weights
+
+    @property
+    def columns(self) -> slice:
+        """The positions up to the last source token that have a key in this call."""
+        width = self.one.source.shape[1]
+        start = min(self.one.dropped, width)
+        return slice(start, min(width, start + self.key.shape[2]))
+
+    @property
+    def _outside(self) -> tuple[int, int]:
+        """How many positions there are before those, and after them."""
+        return self.columns.start, self.one.source.shape[1] - self.columns.stop
+
+    def _attention(self, before: Any, dropout: float, inplace: bool = False) -> tuple[Tensor, Any]:
+        one, columns = self.one, self.columns
+        return attention(
+            self.query,
+            self.key,
+            self.value,
+            rule=one.rule,
+            coverage=_part(before, columns),
+            dropout=dropout,
+            protected=None if one.protected is None else one.protected[:, columns],
+            source=one.source[:, columns],
+            rows=self.feels,
+            inplace=inplace,
+            backend=one.at.link.backend,
+            **self.scoring.arguments,
+        )
+
+    def _whole(self, before: Any, after: Any) -> Any:
+        """Coverage of all positions (B, H, P) from that of the columns that have a key: the others had no attention."""
+        if self._outside == (0, 0):
+            return after
+        whole = Coverage(*(F.pad(x, self._outside) for x in after))
+        if before is not None:
+            for x, y in zip(whole, before, strict=True):
+                x[..., : self.columns.start] = y[..., : self.columns.start]
+        return whole
 
 
-def _replay(rule: RowRule, given: Tensor, before: Coverage | None, plain: int, rows: int) -> Coverage:
-    """The coverage after the first ``rows`` rows of a call whose first ``plain`` rows felt nothing."""
-    return rule(given[..., : max(rows - plain, 0), :], before)[1]
-
-
-def _plain(query: Tensor, key: Tensor, value: Tensor, dropout: float, settings: dict[str, Any]) -> Tensor:
-    """Attention without a rule, (B, H, T, D)."""
-    key, value = grouped(key, query.shape[1]), grouped(value, query.shape[1])
-    if settings["softcap"] is None and settings["bias"] is None:
-        mask, scale = settings["mask"], settings["scale"]
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
-    weights = attention_rows(query, key, **settings)
-    return (F.dropout(weights, dropout) if dropout else weights).to(value.dtype) @ value
+def _part(coverage: Any, columns: slice) -> Any:
+    return None if coverage is None else Coverage(*(x[..., columns] for x in coverage))
 
 
 def _mask(mask: Tensor | None, rows: Tensor, keys: int) -> Tensor:
@@ -275,14 +324,12 @@ def _after_source(source: Tensor, positions: Tensor) -> Tensor:
 
 def _not_padding(mask: Tensor, rows: Tensor) -> Tensor:
     """Bool (B or 1, T): rows that see themselves, which padding does not."""
-    visible = _visible(mask)[:, 0]
-    return visible.gather(-1, rows[None, :, None].expand(visible.shape[0], -1, 1)).squeeze(-1)
+    first = mask[:, 0]  # of the heads
+    return _visible(first.gather(-1, rows[None, :, None].expand(first.shape[0], -1, 1))).squeeze(-1)
 
 
 def _first_row(feels: Tensor) -> int:
     """The first row that feels coverage in any example; T if none does."""
-    if torch.compiler.is_compiling():
-        return 0
     return int(F.pad(feels.any(0), (0, 1), value=True).int().argmax())
 
 
@@ -328,19 +375,19 @@ def _protected(rule: Rule, source: Tensor, special: Tensor | None, layer: Covere
     return torch.stack(listed).any(0) & source
 
 
-def _trimmed(mask: Tensor) -> Tensor:
+def trimmed(mask: Tensor) -> Tensor:
     """Up to the last source token of the batch: coverage has no use for more."""
     marked = mask.any(0).nonzero()
     return mask[:, : int(marked.max()) + 1 if len(marked) else 0]
 
 
-def _refuse_unseen(call: Call, feels: Tensor, mask: Tensor, rows: int, window: int | None) -> None:
+def _refuse_unseen(one: Pass, feels: Tensor, mask: Tensor, rows: int, window: int | None) -> None:
     """A row that feels coverage must see the whole source: else what it leaves there says nothing."""
-    unseen = call.felt(feels) & ~_columns(_visible(mask), call.dropped, call.source.shape[1])
+    unseen = one.felt(feels) & ~_columns(_visible(mask), one.dropped, one.source.shape[1])
     if not bool(unseen.any()):
         return
     first = int(unseen.any(0).any(0).any(0).int().argmax())
-    if window is not None and int(call.first) + rows - first > window:
+    if window is not None and int(one.first) + rows - first > window:
         raise ValueError(
             f"a sliding window of {window} tokens has dropped part of the source: attach only layers with full "
             "attention (layers=[...]), or keep prompt and output inside the window"

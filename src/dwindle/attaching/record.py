@@ -8,17 +8,17 @@ decoding them one by one, so this is exact for every way of decoding, and decodi
 from __future__ import annotations  # the types of transformers are named here but imported only when attaching
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from dwindle.attaching.handle import Attached, Handle, attach
-from dwindle.attaching.prompt import source_span
-from dwindle.core.coverage import Coverage
+from dwindle.attaching.handle import Handle, attach, handle_of, source_span
+from dwindle.attaching.hooks import Attached
+from dwindle.attaching.threads import changing
 from dwindle.core.rules import Plain
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Record:
 
 @contextmanager
 def record(model: PreTrainedModel, layers: list[int] | None = None, heads: Heads = "mean") -> Iterator[list[Record]]:
-    """Record every forward pass and every ``generate()`` of ``model`` inside the block.
+    """Record every forward pass and every ``generate()`` of ``model`` inside the block, in the thread that opened it.
 
     Args:
         model: with a rule attached; a model without one is recorded as it is.
@@ -64,14 +64,7 @@ def record(model: PreTrainedModel, layers: list[int] | None = None, heads: Heads
         A list that gets one ``Record`` for each pass.
     """
     with _listening(model, layers, heads) as recorder:
-        generate, own = model.generate, model.__dict__.get("generate")
-        model.generate = recorder.generating(generate)
-        try:
-            yield recorder.records
-        finally:
-            del model.generate
-            if own is not None:
-                model.generate = own
+        yield recorder.records
 
 
 def replay(
@@ -95,23 +88,31 @@ def replay(
 
 @contextmanager
 def _listening(model: PreTrainedModel, layers: list[int] | None, heads: Heads) -> Iterator[_Recorder]:
-    """A recorder that hears every pass of ``model`` inside the block."""
-    handle: Handle | None = getattr(model, "_dwindle", None)
-    borrowed = attach(model, Plain()) if handle is None else None
-    handle = handle or borrowed
-    assert handle is not None
-    try:
-        recorder = _Recorder(model, _pick(handle, layers), heads)
-        hook = model.register_forward_hook(recorder.bundle)
-        recorder.listen(True)
-        try:
+    """A recorder that hears every pass of ``model`` in this thread inside the block."""
+    with _attached(model) as handle:
+        recorder = _Recorder(handle, _pick(handle, layers), heads)
+        with recorder.listening():
             yield recorder
-        finally:
-            recorder.listen(False)
-            hook.remove()
+
+
+@contextmanager
+def _attached(model: PreTrainedModel) -> Iterator[Handle]:
+    """The handle of a model. One without a rule has a plain one until the last thread that records it is done."""
+    with changing():
+        handle = handle_of(model)
+        if handle is None:
+            handle = attach(model, Plain())
+            handle.guests = 0
+        if handle.guests is not None:
+            handle.guests += 1
+    try:
+        yield handle
     finally:
-        if borrowed is not None:
-            borrowed.detach()
+        with changing():
+            if handle.guests is not None:
+                handle.guests -= 1
+            if handle.guests == 0 and handle_of(model) is handle:
+                handle.detach()
 
 
 def _pick(handle: Handle, layers: list[int] | None) -> list[Attached]:
@@ -125,55 +126,60 @@ def _pick(handle: Handle, layers: list[int] | None) -> list[Attached]:
     return picked
 
 
-@dataclass
-class _Sink:
-    """Collects the rows of one module during one pass."""
-
-    heads: Heads
-    attention: list[Tensor] = field(default_factory=list)
-    weights: list[Tensor] = field(default_factory=list)
-
-    def __call__(self, attention: Tensor, weights: Tensor, after: Coverage) -> None:
-        for rows, kept in ((attention, self.attention), (weights, self.weights)):
-            rows = rows.detach().float()
-            kept.append((rows.mean(1) if self.heads == "mean" else rows).cpu())
-
-
 class _Recorder:
-    def __init__(self, model: PreTrainedModel, picked: list[Attached], heads: Heads) -> None:
-        self.model, self.picked, self.heads = model, picked, heads
+    """Hears the passes of one thread; a ``Listener`` of ``threads.py``."""
+
+    def __init__(self, handle: Handle, picked: list[Attached], heads: Heads) -> None:
+        self.handle, self.heads = handle, heads
+        self.model = handle.model
+        self.names = [one.name for one in picked]
         self.records: list[Record] = []
         self.tokens: Tensor | None = None
+        self.begin()
 
-    def listen(self, on: bool) -> None:
-        for one in self.picked:
-            one.sink = _Sink(self.heads) if on else None
+    @contextmanager
+    def listening(self, on: bool = True) -> Iterator[None]:
+        here = self.handle.here
+        before, here.listener = here.listener, self if on else None
+        try:
+            yield
+        finally:
+            here.listener = before
 
-    def bundle(self, model: Any, args: Any, output: Any) -> None:
-        """After a forward pass: one record of what the sinks have collected."""
-        sinks = [one.sink for one in self.picked]
-        if not all(isinstance(sink, _Sink) and sink.attention for sink in sinks):
+    def begin(self) -> None:
+        self.attention: dict[str, list[Tensor]] = {name: [] for name in self.names}
+        self.weights: dict[str, list[Tensor]] = {name: [] for name in self.names}
+
+    def listens_to(self, name: str) -> bool:
+        return name in self.attention
+
+    def hear(self, name: str, attention: Tensor, weights: Tensor) -> None:
+        if not self.listens_to(name):
             return
-        attention = torch.stack([torch.cat(sink.attention, dim=-2) for sink in sinks])  # type: ignore[union-attr]
-        weights = torch.stack([torch.cat(sink.weights, dim=-2) for sink in sinks])  # type: ignore[union-attr]
+        for rows, kept in ((attention, self.attention), (weights, self.weights)):
+            rows = rows.detach().float()
+            kept[name].append((rows.mean(1) if self.heads == "mean" else rows).cpu())
+
+    def end(self) -> None:
+        """One record of what was heard of a pass."""
+        if not all(self.attention.values()):
+            return
+        attention, weights = (
+            torch.stack([torch.cat(heard[name], dim=-2) for name in self.names])
+            for heard in (self.attention, self.weights)
+        )
         if self.tokens is not None:  # the rows inside a prompt led to none of them
             first = attention.shape[-2] - self.tokens.shape[1]
             attention, weights = attention[..., first:, :], weights[..., first:, :]
-        self.records.append(Record([one.name for one in self.picked], self.tokens, attention, weights))
-        self.listen(True)
+        self.records.append(Record(self.names, self.tokens, attention, weights))
+        self.begin()
 
-    def generating(self, generate: Any) -> Any:
-        def recorded(inputs: Tensor | None = None, **kwargs: Any) -> Any:
-            self.listen(False)
-            try:
-                output = generate(inputs, **kwargs)
-            finally:
-                self.listen(True)
-            sequences = output if isinstance(output, Tensor) else output.sequences
-            self.replay(sequences, kwargs if inputs is None else {self.model.main_input_name: inputs, **kwargs})
-            return output
-
-        return recorded
+    def generate(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self.listening(False):
+            output = run(*args, **kwargs)
+        sequences = output if isinstance(output, Tensor) else output.sequences
+        self.replay(sequences, {self.model.main_input_name: args[0], **kwargs} if args else kwargs)
+        return output
 
     @torch.no_grad()
     def replay(self, sequences: Tensor, given: dict[str, Any]) -> None:
@@ -187,7 +193,7 @@ class _Recorder:
         training = self.model.training
         self.model.eval()
         try:
-            if self.model._dwindle.source == "prompt":
+            if self.handle.source == "prompt":
                 self._pass_over_prompt(sequences, source, "position_ids" in known)
             else:
                 self.tokens = sequences[:, 1:].cpu()
@@ -208,7 +214,7 @@ class _Recorder:
         positions = {"position_ids": (real.cumsum(1) - 1).clamp(min=0)} if takes_positions else {}
         self.tokens = sequences[:, width:].cpu()
         # A span that is open stays open; else the source is what generate() took for it.
-        open_span = self.model._dwindle.context.span is not None
+        open_span = self.handle.here.span is not None
         with nullcontext() if open_span else source_span(self.model, mask):
             self.model(input_ids=sequences[:, :-1], attention_mask=real, use_cache=False, **positions)
 

@@ -9,12 +9,10 @@ marker among the weights reported as unexpected. ``from_pretrained`` here attach
 from __future__ import annotations  # transformers is imported only when something is loaded
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dwindle.attaching.handle import MARK, attach
+from dwindle.attaching.handle import MARK, Settings, attach
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -30,21 +28,24 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
         auto_class: an auto class or a model class of `transformers`; None takes the class that was saved.
         kwargs: for ``from_pretrained`` of that class.
     """
+    from dwindle.attaching.library import unexpected_without
+
     kwargs.setdefault("attn_implementation", None)  # the library's default, in place of the gate
     if auto_class is None:
         auto_class = _saved_class(name, kwargs)
-    with _marker_expected():
+    with unexpected_without(MARK):
         loaded: Any = auto_class.from_pretrained(name, **kwargs)
     model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info=True
-    if settings := getattr(model.config, "dwindle", None):
-        modules, source = settings.get("modules"), settings.get("source")
-        handle = attach(model, settings["rule"], None if modules else settings["layers"], modules, source)
+    if said := getattr(model.config, "dwindle", None):
+        settings = Settings.read(said)
+        layers = None if settings.modules else settings.layers
+        handle = attach(model, settings.rule, layers, settings.modules, settings.source)
         handle.previous = None  # detached and saved again, the model carries no rule
     return loaded
 
 
 def inspect(path: str | Path) -> dict[str, Any]:
-    """What a saved model carries: its class, its type and, if there is one, its rule and layers."""
+    """What a saved model carries: its class, its type, its rule if it has one, and what was attached where."""
     file = Path(path) / "config.json"
     if not file.is_file():
         raise ValueError(f"{path} is no saved model: it has no config.json")
@@ -52,11 +53,16 @@ def inspect(path: str | Path) -> dict[str, Any]:
         config = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{file} is not JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"{file} is no config of a model: it holds no settings by name")
+    attached = config.get("dwindle")
+    built_in = config.get("rule")  # in this project's own models
     return {
         "path": str(path),
         "class": (config.get("architectures") or [None])[0],
         "model_type": config.get("model_type"),
-        "dwindle": config.get("dwindle"),
+        "rule": built_in if attached is None else Settings.read(attached).rule,
+        "dwindle": attached,
     }
 
 
@@ -68,21 +74,3 @@ def _saved_class(name: str | Path, kwargs: dict[str, Any]) -> Any:
     if not config.architectures:
         raise ValueError(f"{name} does not say which class it has: pass auto_class=AutoModelForSeq2SeqLM or another")
     return getattr(transformers, config.architectures[0])
-
-
-@contextmanager
-def _marker_expected() -> Iterator[None]:
-    """While loading here, the marker among the weights is no news."""
-    from transformers import PreTrainedModel
-
-    original = PreTrainedModel._adjust_missing_and_unexpected_keys
-
-    def adjusted(self: PreTrainedModel, loading_info: Any) -> None:
-        original(self, loading_info)
-        loading_info.unexpected_keys = {k for k in loading_info.unexpected_keys if not k.endswith(MARK)}
-
-    PreTrainedModel._adjust_missing_and_unexpected_keys = adjusted
-    try:
-        yield
-    finally:
-        PreTrainedModel._adjust_missing_and_unexpected_keys = original

@@ -2,8 +2,9 @@
 
 The models have the real sizes and random weights; no output is looked at. Contenders run in turn and medians are
 compared, so that a busy machine hurts all alike; the untouched model runs twice, and its ratio to itself is the noise.
-Small differences drown in that noise, so the added work is also counted from inside: the time that the attention
-functions of the attached layers take in a step, forward and backward, with the rule and without.
+Small differences drown in that noise. So generation is timed in CPU seconds of one thread, and the added work is also
+counted from inside: the time that the cross-attention modules of the attached layers take, forward and backward, with
+the rule and without.
 """
 
 from __future__ import annotations  # transformers is imported only when a model is built
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from dwindle.attaching import interface
 from dwindle.attaching.handle import attach
 from dwindle.bench.attention import peak_megabytes
 
@@ -137,7 +137,7 @@ def _step(model: PreTrainedModel, what: Setting) -> Callable[[], None]:
 
 
 def _in_turn(model: PreTrainedModel, what: Setting, run: Callable[[], Any], seconds: float) -> dict[str, list[Any]]:
-    """Untouched, attached, untouched again, until the time is over: what ``run`` gave, or how long it took."""
+    """Untouched, attached, untouched again, until the time is over: what ``run`` gave each time."""
     ways = ("untouched", "attached", "control")
     results: dict[str, list[Any]] = {way: [] for way in ways}
     run()
@@ -145,17 +145,24 @@ def _in_turn(model: PreTrainedModel, what: Setting, run: Callable[[], Any], seco
     for turn in range(_ROUNDS):
         for way in ways if turn % 2 else reversed(ways):  # so that no one always follows the same other
             with attach(model, what.rule, what.layers) if way == "attached" else nullcontext():
-                start = time.perf_counter()
-                given = run()
-                results[way].append(time.perf_counter() - start if given is None else given)
+                results[way].append(run())
         if time.perf_counter() > end:
             break
     return results
 
 
+def _timed(task: Callable[[], None], clock: Callable[[], float]) -> Callable[[], float]:
+    def run() -> float:
+        start = clock()
+        task()
+        return clock() - start
+
+    return run
+
+
 def _step_time(model: PreTrainedModel, what: Setting, seconds: float) -> dict[str, float]:
     """Seconds a step, and the ratios of the attached model and of the untouched one itself to it."""
-    times = _in_turn(model, what, _step(model, what), seconds)
+    times = _in_turn(model, what, _timed(_step(model, what), time.perf_counter), seconds)
     return {"seconds": statistics.median(times["untouched"]), **_ratios(times), "rounds": len(times["control"])}
 
 
@@ -172,11 +179,21 @@ def _generate(model: PreTrainedModel, what: Setting) -> Callable[[], None]:
 
 
 def _generation(model: PreTrainedModel, what: Setting, seconds: float) -> dict[str, float]:
-    """New tokens a second, and ratios of that rate (above 1 is faster)."""
-    times = _in_turn(model, what, _generate(model, what), seconds)
-    ratios = {name: 1 / ratio for name, ratio in _ratios(times).items()}
-    rate = what.batch * (what.target // 4) / statistics.median(times["untouched"])
-    return {"tokens_per_second": rate, **ratios, "rounds": len(times["control"])}
+    """CPU seconds of one thread, and the ratios of the attached model and of the untouched one itself to it."""
+    with _one_thread():
+        times = _in_turn(model, what, _timed(_generate(model, what), time.process_time), seconds)
+    return {"seconds": statistics.median(times["untouched"]), **_ratios(times), "rounds": len(times["control"])}
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """On one thread, time spent is CPU time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _ratios(times: dict[str, list[float]]) -> dict[str, float]:
@@ -196,11 +213,10 @@ def _generation_added(model: PreTrainedModel, what: Setting, seconds: float) -> 
 
 
 def _added(model: PreTrainedModel, what: Setting, task: Callable[[], None], seconds: float) -> dict[str, float]:
-    """The CPU time inside the attention functions of the attached layers, as a share of the untouched model's task.
+    """The CPU time inside the attached modules, hooks included, as a share of the untouched model's task.
 
-    On one thread, where time spent is CPU time. Hooks and the moving of coverage between beams are not inside.
+    The moving of coverage between beams is not inside.
     """
-    threads = torch.get_num_threads()
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler tells of each start and stop otherwise
 
     def run() -> tuple[float, float]:
@@ -210,12 +226,8 @@ def _added(model: PreTrainedModel, what: Setting, task: Callable[[], None], seco
             total = time.process_time() - start
         return _inside(profiler), total
 
-    torch.set_num_threads(1)
-    try:
-        with _scoped(model, what):
-            results = _in_turn(model, what, run, seconds)
-    finally:
-        torch.set_num_threads(threads)
+    with _one_thread(), _scoped(model, what):
+        results = _in_turn(model, what, run, seconds)
     inside = {way: statistics.median(i for i, _ in pairs) for way, pairs in results.items()}
     total = statistics.median(t for _, t in results["untouched"])
     return {
@@ -230,28 +242,24 @@ def _added(model: PreTrainedModel, what: Setting, task: Callable[[], None], seco
 
 @contextmanager
 def _scoped(model: PreTrainedModel, what: Setting) -> Iterator[None]:
-    """Inside it, the profiler sees the attention functions of the chosen layers under one name."""
-    from transformers.modeling_utils import AttentionInterface
-
+    """Inside it, the profiler sees the cross-attention modules of the chosen layers under one name."""
     with attach(model, what.rule, what.layers) as handle:
-        chosen = {id(one.module) for one in handle.attached}
+        chosen = [one.module for one in handle.attached]
+    scopes = ExitStack()
 
-    def scoped(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            with record_function(_SCOPE) if id(module) in chosen else nullcontext():
-                return function(module, *args, **kwargs)
+    def begin(*_: Any) -> None:
+        scopes.enter_context(record_function(_SCOPE))
 
-        return call
+    def end(*_: Any) -> None:
+        scopes.close()
 
-    plain, ruled = AttentionInterface()["sdpa"], interface.attend
-    AttentionInterface.register("sdpa", scoped(plain))
-    interface.attend = scoped(ruled)  # attaching registers it
+    hooks = [module.register_forward_pre_hook(begin) for module in chosen]
+    hooks += [module.register_forward_hook(end) for module in chosen]
     try:
         yield
     finally:
-        AttentionInterface.register("sdpa", plain)
-        interface.attend = ruled
-        interface.register(interface.NAME, ruled)
+        for hook in hooks:
+            hook.remove()
 
 
 def _inside(profiler: Any) -> float:

@@ -44,7 +44,7 @@ def _print(what: room.Setting, found: dict[str, Any]) -> None:
         table.add_column(name, justify="left" if name == "what" else "right")
     rows = {
         "step": ("training step", "seconds", "s a step"),
-        "generate": ("beam 4", "tokens_per_second", "tokens/s"),
+        "generate": ("beam 4", "seconds", "CPU s"),
         "memory": ("peak memory", "megabytes", "MB"),
     }
     for part, (name, key, unit) in rows.items():

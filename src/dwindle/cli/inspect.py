@@ -22,12 +22,16 @@ def inspect(
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{escape(found['class'] or 'unknown class')}[/] ({escape(found['model_type'] or 'no type')})")
-    rule = found["dwindle"]
-    if rule is None:
+    attached = found["dwindle"]
+    if found["rule"] is None:
         console.print("no rule: it was saved untouched")
         return
-    console.print(f"rule    {escape(rule['rule'])}")
-    console.print(f"layers  {', '.join(map(str, rule['layers']))}")
-    if "modules" in rule:
-        console.print(f"modules {escape(', '.join(rule['modules']))}")
+    console.print(f"rule    {escape(found['rule'])}" + ("" if attached else " (built in)"))
+    if attached is None:
+        return
+    console.print(f"layers  {', '.join(map(str, attached['layers']))}")
+    if "modules" in attached:
+        console.print(f"modules {escape(', '.join(attached['modules']))}")
+    if "source" in attached:
+        console.print(f"source  the {escape(attached['source'])}")
     console.print("load it with dwindle.from_pretrained")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from dwindle.attaching.carrier import Carrier, carrier_of
 from dwindle.attaching.handle import attach
 from dwindle.core.rules import Plain
 from dwindle.core.temporal import Temporal
@@ -125,27 +126,26 @@ def _attention(model: "PreTrainedModel", settings: DecodingSettings, layers: int
 @contextmanager
 def _temporal(model: "PreTrainedModel", layers: int | None) -> Iterator[None]:
     """For the time of the block, temporal attention on the layers that a rule would have."""
-    from dwindle.models.build import is_own, rule_layers
+    from dwindle.models.build import rule_layers
 
-    if is_own(model):
-        if not hasattr(model.config, "temporal"):
+    config = model.config
+    if isinstance(model, Carrier):
+        if not hasattr(config, "temporal"):
             raise ValueError(f"{type(model).__name__} has no temporal attention: decode with temporal=false")
-        before, model.config.temporal = model.config.temporal, True
+        before, config.temporal = config.temporal, True
         try:
             yield
         finally:
-            model.config.temporal = before
+            config.temporal = before
         return
-    handle = getattr(model, "_dwindle", None)
-    if handle is None:
+    rule = carrier_of(model).rule
+    if rule is None:
         with attach(model, Temporal(), rule_layers(model, layers)):
             yield
-    elif handle.rule == Temporal():
+    elif rule == Temporal():
         yield
     else:
-        raise ValueError(
-            f"this model has the rule {handle.rule}, and temporal attention takes its place: decode without"
-        )
+        raise ValueError(f"this model has the rule {rule}, and temporal attention takes its place: decode without")
 
 
 @contextmanager
@@ -154,9 +154,9 @@ def counted(model: "PreTrainedModel", layers: int | None = None) -> Iterator[Non
 
     ``layers``: on how many of the last layers, where there is no rule; None: those that a rule would have.
     """
-    from dwindle.models.build import is_own, rule_layers
+    from dwindle.models.build import rule_layers
 
-    if is_own(model) or hasattr(model, "_dwindle"):
+    if carrier_of(model).rule is not None:
         yield
         return
     with attach(model, Plain(), rule_layers(model, layers)):

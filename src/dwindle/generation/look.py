@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+from dwindle.attaching.carrier import Carrier, carrier_of
+from dwindle.core.rules import Plain
 from dwindle.data.example import Example
 from dwindle.folder.traces import Trace
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
 from dwindle.generation.tracing import traced
-from dwindle.models.build import is_own, put_rule
+from dwindle.models.build import put_rule
 from dwindle.models.codec import Codec
 from dwindle.models.opened import opened
 from dwindle.models.top_down_codec import RegionCodec
@@ -34,14 +36,13 @@ def look(name: str, source: str, rule: str | None = None) -> dict[str, Trace]:
 
 def _rule_of(model: Any) -> str | None:
     """The rule that a model carries, if it is not plain."""
-    if is_own(model):
-        return None if model.config.rule == "plain" else str(model.config.rule)
-    return str(model._dwindle.rule) if hasattr(model, "_dwindle") else None
+    rule = carrier_of(model).rule
+    return None if rule is None or isinstance(rule, Plain) else str(rule)
 
 
 def _trace(model: Any, codec: Codec, source: str) -> Trace:
     batch = codec.collate([codec.encode(source)])
-    if is_own(model):
+    if isinstance(model, Carrier):  # one of ours has no way of decoding of its own
         sequences = generate(model, batch, DecodingSettings(max_length=_LONGEST))
     else:  # as its makers meant it to decode; the library's own limit is 20 tokens
         config = model.generation_config

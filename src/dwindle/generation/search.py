@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dwindle.attaching.cache import covered
+from dwindle.attaching.handle import handle_of
 from dwindle.generation.processors import NEVER
 from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings
@@ -148,7 +148,9 @@ def mean_coverage(model: "PreTrainedModel", cache: Any) -> Tensor:
     if hasattr(cache, "coverage"):  # the state of one of our own models
         layers = [cache.coverage]
     else:
-        layers = [covered(cache, one.module.layer_idx, 0).coverage for one in model._dwindle.attached]
+        handle = handle_of(model)
+        assert handle is not None, "prepared for counting"
+        layers = handle.coverage(cache)
     return torch.stack([layer.total.mean(1) for layer in layers]).mean(0)
 
 

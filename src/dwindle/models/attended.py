@@ -5,8 +5,8 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from dwindle.attaching.record import Record, replay
-from dwindle.models.build import is_own
+from dwindle.attaching.carrier import carrier_of
+from dwindle.attaching.record import Record
 
 
 def attended(model: PreTrainedModel, batch: dict[str, Any], sequences: Tensor) -> Record:
@@ -16,5 +16,4 @@ def attended(model: PreTrainedModel, batch: dict[str, Any], sequences: Tensor) -
     ``batch`` is what ``generate`` was given. Rows after the end of a sequence are zero.
     """
     here = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items()}
-    record: Record = model.attended(here, sequences) if is_own(model) else replay(model, here, sequences)
-    return record
+    return carrier_of(model).attended(here, sequences)

@@ -15,10 +15,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, BertModel, PreTrainedModel
 
+from dwindle.attaching.carrier import carrier_of
 from dwindle.attaching.find import cross_attention
-from dwindle.attaching.handle import attach, detach
-from dwindle.core.notation import rule as parse
-from dwindle.core.rules import Plain
 from dwindle.folder import cache
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
@@ -72,12 +70,7 @@ def build(settings: ModelSettings, texts: Texts, seed: int, corpus: str | None =
 
 def put_rule(model: PreTrainedModel, rule: str, layers: int | None) -> None:
     """Make ``rule`` the only rule of ``model``; a plain one leaves none. ``layers`` as in ``ModelSettings``."""
-    if is_own(model):
-        model.set_rule(rule)
-    elif not isinstance(parse(rule), Plain):
-        attach(model, rule, rule_layers(model, layers))
-    elif hasattr(model, "_dwindle"):
-        detach(model)
+    carrier_of(model, rule_layers(model, layers)).set_rule(rule)
 
 
 def rule_layers(model: PreTrainedModel, layers: int | None) -> int | None:
@@ -85,11 +78,6 @@ def rule_layers(model: PreTrainedModel, layers: int | None) -> int | None:
     if layers is None and model.config.model_type in presets.PAPER_LAYERS:
         return min(presets.PAPER_LAYERS[model.config.model_type], len(cross_attention(model)))
     return layers
-
-
-def is_own(model: PreTrainedModel) -> bool:
-    """Whether ``model`` is one of this project's: its rule and its loss are built in."""
-    return model.config.model_type in _OWN
 
 
 def is_saved(folder: Path) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from dwindle.attaching.carrier import Carrier
 from dwindle.data.example import Example
-from dwindle.models.build import is_own
 from dwindle.models.codec import Codec
 from dwindle.training.checkpoints import checkpoints, last_step
 from dwindle.training.settings import TrainingSettings
@@ -62,7 +62,7 @@ def _trainer(settings: TrainingSettings) -> type[Fit]:
 
 def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
     """Refuse what this model cannot be trained with."""
-    if settings.label_smoothing and is_own(model):
+    if settings.label_smoothing and isinstance(model, Carrier):
         raise ValueError(f"{type(model).__name__} has its own loss, without label smoothing: leave label_smoothing out")
     if settings.coverage_loss is not None and not getattr(model.config, "coverage", False):
         raise ValueError("coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave it out")

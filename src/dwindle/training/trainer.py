@@ -27,10 +27,10 @@ from transformers import (
 )
 from transformers.integrations import TensorBoardCallback
 
+from dwindle.attaching.carrier import Carrier
 from dwindle.data.example import Example
 from dwindle.folder import processes
 from dwindle.models.bars import bars_on_terminals
-from dwindle.models.build import is_own
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.training.checkpoints import WRITING, clear, keep, last_step
@@ -127,7 +127,7 @@ class Fit(Seq2SeqTrainer):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The mean loss of a micro-batch, over what ``count`` counts. ``model`` may be wrapped."""
-        if is_own(self.model):
+        if isinstance(self.model, Carrier):  # its loss is built in, as its rule is
             mean: Tensor = model(**batch).loss
             return mean
         labels = batch.pop("labels")

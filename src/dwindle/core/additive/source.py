@@ -63,9 +63,9 @@ class Source:
         attention = log_attention.exp().unsqueeze(1)  # (N, 1, S): one head
         before = Coverage.none(attention.unsqueeze(2)) if coverage is None else coverage
         weights = rule.weigh(attention, *before)
-        if rule.protect or rule.renormalise:
-            kept = rule.kept(attention.shape[-1], attention.device, protected)
-            weights = rule.finish(attention.unsqueeze(2), weights.unsqueeze(2), kept).squeeze(2)
+        if protected is not None or rule.protect or rule.renormalise:
+            protected = rule.protected(attention.shape[-1], attention.device, protected)
+            weights = rule.finish(attention.unsqueeze(2), weights.unsqueeze(2), protected).squeeze(2)
         weights = weights.squeeze(1)
         # What a rule called on one row would do, in a few operations.
         after = Coverage(before.total + attention, torch.maximum(before.peak, attention))

@@ -199,8 +199,8 @@ def _arguments(
     for x in (query, key, value, bias, call.mask, call.protected):
         tensors += [none if x is None else x, *(_strides(x) if x is not None else (0,) * 4)]
     sizes = (query.shape[1], key.shape[1], query.shape[2], key.shape[2], query.shape[3], value.shape[3])
-    numbers = (call.scale, call.softcap or 1.0, call.dropout, seed, s1, p1, s2, p2)
-    return settings, (*tensors, coefficients, *sizes, *numbers)
+    scalars = (call.scale, call.softcap or 1.0, call.dropout, seed, s1, p1, s2, p2)
+    return settings, (*tensors, coefficients, *sizes, *scalars)
 
 
 def _strides(x: Tensor) -> tuple[int, ...]:

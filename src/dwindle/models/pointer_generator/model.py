@@ -44,6 +44,11 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         self.vocabulary = nn.Linear(hidden, config.vocab_size)  # V'
         self.post_init()
 
+    @property
+    def rule(self) -> Rule:
+        """What diminishes the weights of the context vector."""
+        return self.decoder.rule
+
     def set_rule(self, rule: Rule | str) -> None:
         """Diminish the weights of the context vector by this rule from now on."""
         self.decoder.rule = usable(rule)

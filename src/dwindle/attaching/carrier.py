@@ -1,0 +1,63 @@
+"""``Carrier``: which rule a model carries, how it gets another one, and what it attended to. For every kind of model.
+
+The project's own models have their rule built in and are carriers themselves. A model of `transformers` becomes one
+here: its rule is attached. Whoever asks need not know which kind it is.
+"""
+
+from __future__ import annotations  # the types of transformers are named here but imported only when attaching
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from dwindle.attaching.handle import attach, detach, handle_of
+from dwindle.attaching.record import Record, replay
+from dwindle.core.notation import rule as parse
+from dwindle.core.rules import Plain, Rule
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@runtime_checkable
+class Carrier(Protocol):
+    """A model that carries a rule."""
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule by which its coverage is counted; None if it counts none."""
+
+    def set_rule(self, rule: Rule | str) -> None:
+        """Make ``rule`` its only rule."""
+
+    def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
+        """What it looked at while it wrote ``sequences`` (N, 1 + T) of ``batch``; rows after their ends are zero."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A model of the library as a carrier."""
+
+    model: PreTrainedModel
+    layers: int | None = None
+    """On how many of its last layers a rule is put; None for all."""
+
+    @property
+    def rule(self) -> Rule | None:
+        handle = handle_of(self.model)
+        return None if handle is None else handle.rule
+
+    def set_rule(self, rule: Rule | str) -> None:
+        if not isinstance(parse(rule), Plain):
+            attach(self.model, rule, self.layers)
+        elif handle_of(self.model) is not None:
+            detach(self.model)
+
+    def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
+        return replay(self.model, batch, sequences)
+
+
+def carrier_of(model: Any, layers: int | None = None) -> Carrier:
+    """The model itself if its rule is built in, else the model as one of the library."""
+    return model if isinstance(model, Carrier) else Library(model, layers)

@@ -1,0 +1,261 @@
+"""Cross-attention: a rule in modules that call the library's registry of attention functions.
+
+``attend`` is registered as an attention function. The hook on each module hands it a ``Pass``: the cache layer that has
+the coverage, and which rows and positions are special in this call. What the modules cannot see comes from hooks
+further out, through the scope of the thread; the special tokens of a source also lie on the storage of the encoder's
+states, where a recomputed layer and a decoder called by itself find them. Nothing here finds modules or attaches.
+
+Shapes: B batch, H heads, T rows of this call, S source positions.
+"""
+
+from __future__ import annotations  # CoveredLayer needs transformers, which is imported only when attaching
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dwindle.attaching.find import Path, decoder_layer
+from dwindle.attaching.hooks import FLEX, Arguments, Attached, Hook, Scoring, given, parameters
+from dwindle.core.functional import attention
+from dwindle.core.rules import Rule
+from dwindle.core.softmax import grouped
+
+if TYPE_CHECKING:
+    from dwindle.attaching.cache import CoveredLayer
+
+NAME = "dwindle"
+
+ALONG = "dwindle_special"
+"""Under this name the special tokens of a source go along with the states of its encoder."""
+_STATES = ("key_value_states", "encoder_hidden_states", "cross_attention_states")
+
+
+@dataclass
+class Pass:
+    """One forward pass of one attached module."""
+
+    at: Attached
+    batch: int
+    layer: CoveredLayer | None
+    """Where the coverage is kept between calls; None without a cache."""
+    rows: Tensor | None
+    """Bool (B, T): False for rows of padding. They attend to nothing and add no coverage."""
+    special: Tensor | None
+    """Bool (items, source tokens): the special tokens of the source, if the rule protects them."""
+
+    @property
+    def rule(self) -> Rule:
+        return self.at.link.rule
+
+    @property
+    def coverage(self) -> Any:
+        return self.layer.coverage if self.layer is not None else None
+
+    def protected(self, positions: int) -> Tensor | None:
+        """Bool (B, S): the source positions that keep their plain weight."""
+        if self.special is None:
+            return None
+        if self.layer is not None and self.layer.protected is not None:
+            return self.layer.protected
+        # Beams of an item lie together; encoders that pad their input give more positions than there are tokens.
+        mask = self.special.repeat_interleave(self.batch // self.special.shape[0], dim=0)
+        mask = F.pad(mask, (0, positions - mask.shape[1]), value=False)
+        if self.layer is not None:
+            self.layer.protected = mask
+        return mask
+
+    def finish(self, after: Any, rows: int, replay: Callable[[int], Any]) -> None:
+        if self.layer is not None:
+            self.layer.advance(after, rows, replay)
+
+
+@dataclass
+class CrossAttention(Attached):
+    """A module that calls the registry: it gets a config of its own that names ``attend``."""
+
+    path: ClassVar[Path] = "registry"
+    parameters: list[str] = field(default_factory=list)
+
+    def enter(self) -> None:
+        from dwindle.attaching import library
+
+        self.original = library.call_instead(self.module, NAME, attend)
+        self.hook()
+
+    def leave(self) -> None:
+        self.module.config = self.original
+
+    def hook(self) -> None:
+        """See the calls of the module, and those of the layer around it."""
+        self.parameters = parameters(self.module)
+        self.link.before(self.module, self)
+        if (layer := decoder_layer(self.link.model, self.name)) is not None:
+            self.link.before(layer, SeeLayer(self.link, self.name, parameters(layer)))
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        from dwindle.attaching.cache import cache_among, covered
+
+        if getattr(module, "_is_replica", False):
+            raise ValueError("nn.DataParallel cannot run a rule in its threads: start one process a device (torchrun)")
+        hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        batch, rows = hidden.shape[:2]
+        cache = cache_among(args, kwargs)
+        layer = None if cache is None else covered(cache, module.layer_idx, rows)  # type: ignore[arg-type]
+        mask = self.link.here.masks.pop(self.name, None)
+        real = None if mask is None else _real_rows(mask, rows, layer)
+        one = Pass(self, batch, layer, real, self._special(batch, layer, args, kwargs))
+        return args, {**kwargs, "dwindle_pass": one}
+
+    def _special(
+        self, batch: int, layer: CoveredLayer | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Tensor | None:
+        """Bool (items, source tokens), if the rule protects special tokens."""
+        if self.link.rule.protect != "special":
+            return None
+        if layer is not None and layer.protected is not None:
+            return layer.protected
+        named = given(self.parameters, args, kwargs)
+        states = next((named[name] for name in _STATES if named.get(name) is not None), None)
+        special = self.link.here.special
+        if special is None:
+            special = marked(states)
+        elif torch.is_grad_enabled():
+            mark(states, special)  # for gradient checkpointing, which runs this again outside of the model's call
+        if special is not None:
+            return special
+        model = self.link.model
+        if model.main_input_name == "input_ids":
+            raise ValueError(
+                "this rule protects the special tokens of the source: call the model with input_ids, "
+                "or with encoder_outputs of its own encoder"
+            )
+        return torch.zeros(batch, 0, dtype=torch.bool, device=model.device)  # speech and images have none
+
+
+@dataclass
+class SeeLayer(Hook):
+    """On the decoder layer around an attached module: its self-attention mask, which shows the rows of padding.
+
+    The layer, for it is what gradient checkpointing runs again: a mask seen further out would be another call's.
+    """
+
+    name: str
+    parameters: list[str]
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        mask = given(self.parameters, args, kwargs).get("attention_mask")
+        if mask is not None and not isinstance(mask, Tensor):
+            raise ValueError(FLEX)
+        self.link.here.masks[self.name] = mask
+
+
+def mark(states: Tensor | None, special: Tensor) -> None:
+    """The mark lies on the storage: it lives as long as the states do, and a detached copy of them has it too."""
+    if states is not None and not torch.compiler.is_compiling():
+        vars(states.untyped_storage())[ALONG] = (states.shape, states.storage_offset(), special)
+
+
+def marked(states: Tensor | None) -> Tensor | None:
+    if states is None or torch.compiler.is_compiling():
+        return None
+    shape, offset, special = vars(states.untyped_storage()).get(ALONG, (None, None, None))
+    return special if (states.shape, states.storage_offset()) == (shape, offset) else None  # a part is not the whole
+
+
+def _real_rows(mask: Tensor, rows: int, layer: CoveredLayer | None) -> Tensor:
+    """Bool (B, T): which of the ``rows`` of a call are no padding, from the self-attention mask of its layer."""
+    if mask.dim() == 2:  # (B, rows so far), as flash attention has it
+        return mask[:, -rows:].bool()
+    # (B, 1, T, keys): a row of padding may not see itself. Its own key is the first one not seen before, and in a
+    # sliding window, which forgets the oldest keys, still among the last.
+    here = torch.arange(rows, device=mask.device)
+    start = 0 if layer is None else layer.seen.to(mask.device).clamp(max=mask.shape[-1] - rows)
+    itself = mask.expand(-1, -1, rows, -1)[:, 0, here, here + start]
+    return itself if itself.dtype == torch.bool else itself == 0
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    dwindle_pass: Pass | None = None,
+    **_: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
+    if dwindle_pass is None:
+        raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
+    one = dwindle_pass
+    work = Work(
+        query, key, value, Scoring(_mask(attention_mask, one.rows), position_bias, scaling, softcap),
+        one.rule, one.protected(key.shape[2]), one.at.link.backend,
+    )  # fmt: skip
+    before, rows = one.coverage, query.shape[2]
+    weights = None
+    if one.layer is not None and one.layer.overwritable and not one.at.seen:
+        context, _ = work.attention(before, dropout, inplace=True)
+        one.layer.overwritten(rows)
+    else:
+        if one.at.seen:
+            context, weights, after = _visible(one, work, before, dropout)
+        else:
+            context, after = work.attention(before, dropout)
+        one.finish(after, rows, partial(work.replay, before))
+    return context.transpose(1, 2).contiguous(), weights
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one call of ``attend`` computes with."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scoring: Scoring
+    rule: Rule
+    protected: Tensor | None
+    backend: str | None
+
+    def attention(self, before: Any, dropout: float = 0.0, inplace: bool = False) -> tuple[Tensor, Any]:
+        """The context (B, H, T, D) and the coverage after it."""
+        how = {"rule": self.rule, "protected": self.protected, "backend": self.backend, **self.scoring.arguments}
+        return attention(self.query, self.key, self.value, coverage=before, dropout=dropout, inplace=inplace, **how)
+
+    def replay(self, before: Any, rows: int) -> Any:
+        """The coverage after the first ``rows`` rows."""
+        first = replace(self, query=self.query[:, :, :rows], scoring=self.scoring.rows(slice(rows)))
+        return first.attention(before)[1]
+
+
+def _visible(one: Pass, work: Work, before: Any, dropout: float) -> tuple[Tensor, Tensor, Any]:
+    """The same with the rows of attention held in memory, for whoever wants to see them."""
+    scores = work.scoring.scores(work.query, work.key)
+    by_head = None if work.protected is None else work.protected[:, None, :]
+    attended, weights, after = work.rule.attend(scores, before, protected=by_head)
+    one.at.hear(attended, weights)
+    used = F.dropout(weights, dropout) if dropout else weights
+    return used.to(work.value.dtype) @ grouped(work.value, work.query.shape[1]), weights, after
+
+
+def _mask(mask: Tensor | None, rows: Tensor | None) -> Tensor | None:
+    """One mask, broadcastable to (B, H, T, S), from any form the library hands over."""
+    if mask is not None and not isinstance(mask, Tensor):
+        raise ValueError(FLEX)
+    if mask is not None and mask.dim() == 2:  # (B, S), as flash attention has it
+        mask = mask[:, None, None, :].bool()
+    if rows is None:
+        return mask
+    rows = rows[:, None, :, None]
+    if mask is None:
+        return rows
+    return mask & rows if mask.dtype == torch.bool else mask.masked_fill(~rows, -torch.inf)
