@@ -262,13 +262,13 @@ def test_a_truncated_library_is_built_again(monkeypatch, tmp_path):
     whole = build.library()
     monkeypatch.setattr(build, "_cache", lambda: tmp_path)
     built = []
-    monkeypatch.setattr(build, "_build", lambda compiler, folder, target: built.append(target))
-    target = build._built()
+    monkeypatch.setattr(build, "_build", lambda compiler, source, folder, target: built.append(target))
+    target = build._built(build._HERE)
     assert built == [target]  # there was none
     target.write_bytes(whole.read_bytes())
     build._stamp(target).write_text(build._digest(whole))
-    assert build._built() == target
+    assert build._built(build._HERE) == target
     assert len(built) == 1
     target.write_bytes(whole.read_bytes()[:-5000])
-    build._built()
+    build._built(build._HERE)
     assert len(built) == 2
