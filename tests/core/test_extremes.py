@@ -228,7 +228,7 @@ class TestTritonStepsAside:
 
     def fault(self, monkeypatch, attention):
         monkeypatch.setattr(triton, "attention", attention)
-        return triton._fault.__wrapped__(torch.device("cpu"))
+        return triton._found_fault.__wrapped__(torch.device("cpu"))
 
     def test_not_where_they_agree(self, monkeypatch, capsys):
         assert self.fault(monkeypatch, eager.attention) is None

@@ -21,6 +21,7 @@ from dwindle.core.backends import eager
 from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
 from dwindle.core.backends.once import once
 from dwindle.core.concave import Log, Power
+from dwindle.core.constant import constant
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import DyDim
 from dwindle.core.transforms import transformed
@@ -46,8 +47,7 @@ def objection(call: Call) -> str | None:
         return f"it has no code for heads of more than {_LARGEST}"
     if transformed(*call.tensors()):
         return UNTRANSFORMED
-    fault: str | None = _fault(call.query.device)
-    return fault
+    return _fault(call.query.device)
 
 
 def pays(call: Call) -> bool:
@@ -61,10 +61,14 @@ def _interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-@cache
+@constant
 def _fault(device: torch.device) -> str | None:
     """Why the kernels cannot be trusted on this device, said once; None if they can."""
+    return _found_fault(device)
+
+
+@cache
+def _found_fault(device: torch.device) -> str | None:
     try:
         difference = _difference(device)
         fault = None if difference < _TOLERANCE else f"they are off by {difference:.1e} in a small case"
