@@ -72,6 +72,10 @@ def draw(panels: dict[str, list[Moment]], path: Path) -> None:
     for t, i, colour in _MARKS:
         for axis in grid[t][2:]:
             axis.add_patch(Rectangle((i - 0.45, 0), 0.9, 0.5, fill=False, linestyle="--", edgecolor=colour))
-    figure.supxlabel("source position (outline: plain attention, filled: weight used)", fontsize=9)
+    figure.supxlabel(
+        "source position; outline: plain attention, filled: weight used\n"
+        "red box: 0.4 again at one position returns less; yellow box: 0.4 where less was covered returns more",
+        fontsize=9,
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
