@@ -6,6 +6,7 @@ from safetensors.torch import save_file
 
 from dwindle.analysis import arms, published
 from dwindle.analysis.measure import measure
+from dwindle.folder import scores
 from dwindle.folder.run import Run
 from dwindle.metrics import audit, paper
 from dwindle.runs import recipe, shelf
@@ -82,6 +83,17 @@ def test_table_1_has_sizes_and_table_4_has_confidence(tmp_path):
     assert row == ["29.7", row[1], "99.5", f"{100 * wins:.1f}"]
     first = made(one)["Table 1"]
     assert cells(first, "PG + Cov.")[-3:] == ["0", "27M + 512", "not run"]
+
+
+def test_moverscore_that_was_added_to_a_run_is_shown(tmp_path):
+    given = folders.recipe("paper:pg-dim", data__corpus="cnndm") | {"name": "cnndm/pg-dim"}
+    folder = folders.run(tmp_path / "mine", given=given)
+    assert cells(made(folder)["Table 1"], "PG + Dim")[7] == "not run"
+    stored = {"metric": "mover1:bert", "value": 20.125, "low": 19.0, "high": 21.0, "signature": "mover1:bert|x:y"}
+    scores.write(folder, 12, [stored])
+    assert cells(made(folder)["Table 1"], "PG + Dim")[6:8] == ["17.56", "20.12"]
+    with pytest.raises(ValueError, match="dwindle score RUN --metrics mover:bert"):
+        measure(arms.read([folder]).tests[0], ["rouge", "mover:bert"])
 
 
 def test_parameters_are_counted_from_the_header(tmp_path):

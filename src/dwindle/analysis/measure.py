@@ -115,6 +115,12 @@ def measure(
 def _main(test: TestSet, names: Sequence[str] | None) -> list[Metric]:
     """The metrics of the results table. What is slow is read from scores.json, and entropy, which not every run has a
     file for, has its own table."""
+    slow = next((name for name in names or [] if name.partition(":")[0] in _SLOW), None)
+    if slow:
+        raise ValueError(
+            f"{slow} takes long and is not made again for a report: "
+            f"add it to a run's scores with 'dwindle score RUN --metrics {slow}', and the report shows it"
+        )
     asked = list(names or test.arms[0].recipe.get("metrics") or [])
     asked = [name for name in asked if name.partition(":")[0] not in _SLOW]
     found = [m for m in catalogue.find(asked) if not _is_of_file(m)] if asked else []

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from dwindle.cli import terminal
 from dwindle.cli.running import running, say
+from dwindle.cli.terminal import Column
 from dwindle.folder import processes
+from dwindle.metrics.numbers import MINUS
 
 
 def arena(
@@ -50,25 +51,26 @@ def arena(
 
 
 def show(result: dict[str, Any]) -> None:
-    """The comparison as a table: a block for each metric, a line for each arm."""
-    from dwindle.runs.arena import extent, tested
-    from dwindle.runs.arena import table as rows
+    """The comparison as a table: for each metric a heading, and a line for each arm."""
+    from dwindle.metrics.catalogue import kind
+    from dwindle.runs.arena import extent, table, tested
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column, justify in (("metric", "left"), ("arm", "left"), ("value", "right"), ("seeds", "right")):
-        shown.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for column in (f"difference to {result['base']}", "p"):
-        shown.add_column(column, justify="right", no_wrap=True)
+    rows: list[tuple[str, ...]] = []
     last = None
-    for metric, arm, value, seeds, difference, p in rows(result):
-        if last not in (None, metric):
-            shown.add_row()
-        sure = bool(p) and float(p) < 0.05
-        cells = (f"[cyan]{escape(metric)}[/]" if metric != last else "", escape(arm), value, f"[dim]{seeds}[/]")
-        shown.add_row(*cells, escape(difference), f"[bold green]{p}[/]" if sure else p)
+    for metric, arm, value, seeds, difference, p in table(result):
+        way = kind(metric)
+        if metric != last:
+            rows.append((f"[cyan]{escape(f'{metric} {way.arrow}'.rstrip())}[/]", "", "", "", ""))
+        good = way.better * (-1 if difference.startswith(MINUS) else 1)
+        clear = bool(p) and float(p) < 0.05
+        colour = "not dim" if not clear else {1: "bold green", -1: "bold red", 0: "bold"}[good]
+        rows.append((f"  {escape(arm)}", value, f"[dim]{seeds}[/]", f"[{colour}]{difference}[/]", p))
         last = metric
-    console = terminal.console()
-    console.print(shown)
-    console.print(
-        f"\n[dim]{extent(result)}. Difference with its 95 % interval; p: two-sided, {tested(result)}, after Holm."
+    names, *cells = zip(*rows, strict=True)
+    headings = ("value", "seeds", f"difference to {escape(result['base'])}", "p")
+    out = terminal.console()
+    terminal.show(out, names, [Column(h, c) for h, c in zip(headings, cells, strict=True)])
+    out.print(
+        f"\n[dim]{extent(result)}. Difference with its 95 % interval; p: two-sided, {tested(result)}, after Holm. "
+        "↑ more is better, ↓ less is; coloured where p is below 0.05."
     )

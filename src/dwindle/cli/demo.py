@@ -14,9 +14,8 @@ from rich.table import Table
 from dwindle.cli.arena import show
 from dwindle.cli.running import running, say
 from dwindle.core.notation import rule
-from dwindle.report.illustration import Moment, draw, illustrate
+from dwindle.report.illustration import RULES, Moment, draw, illustrate
 
-_RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
 _WORLDS = {
     "newsroom": ("a pointer-generator that sums up made news", ("plain", "cov", "dim", "dydim")),
     "phrasebook": ("a Transformer that translates between two made languages", ("plain", "dim", "dydim")),
@@ -61,15 +60,15 @@ def demo(
 
 def _illustrate(out: Path) -> None:
     """The paper's Figure 1, printed and drawn."""
-    panels = {name: illustrate(rule(text)) for name, text in _RULES.items()}
+    panels = {name: illustrate(rule(text)) for name, text in RULES.items()}
     console = Console(highlight=False)
     console.print("The same attention under three rules. The more a source position was covered,\nthe less it gives.")
-    console.print(f"Dim is {_RULES['Dim']}, DyDim is {_RULES['DyDim']}.\n")
+    console.print(f"Dim is {RULES['Dim']}, DyDim is {RULES['DyDim']}.\n")
     for t in range(3):
         console.print(_table(t, {name: steps[t] for name, steps in panels.items()}))
     picture = out / "figure1.png"
     try:
-        draw({f"{name}\n{_RULES[name]}": steps for name, steps in panels.items()}, picture)
+        draw({f"{name}\n{RULES[name]}": steps for name, steps in panels.items()}, picture)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

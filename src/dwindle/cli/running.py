@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from dwindle.cli import terminal
+from dwindle.cli.terminal import Column
 from dwindle.folder import processes
 
 if TYPE_CHECKING:
@@ -46,17 +46,15 @@ def show_scores(run: "Job") -> None:
 
     scores = run.scores
     published = run.recipe.published
-    console = terminal.console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric", style="cyan", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    if published:
-        table.add_column("published", justify="right", no_wrap=True)
+    rows = []
     for s in scores.records:
         shown = kind(s["metric"])
-        cells = [escape(s["metric"]), f"{shown.text(s['value'])} [dim]{shown.interval(s['low'], s['high'])}[/]"]
-        if published:
-            cells.append(shown.text(published[s["metric"]]) if s["metric"] in published else "")
-        table.add_row(*cells)
-    console.print(table)
-    console.print(f"[dim]{scores.items} items. Value, 95 % interval. Signatures and all else: {escape(str(run))}")
+        theirs = shown.text(published[s["metric"]]) if s["metric"] in published else ""
+        rows.append((shown.text(s["value"]), f"[dim]{shown.interval(s['low'], s['high'])}[/]", theirs))
+    columns = [
+        Column(h, c) for h, c in zip(("value", "95 % interval", "published"), zip(*rows, strict=True), strict=True)
+    ]
+    console = terminal.console()
+    names = [f"[cyan]{escape(s['metric'])}[/]" for s in scores.records]
+    terminal.show(console, names, columns if published else columns[:2])
+    console.print(f"[dim]{scores.items} items. Signatures and all else: {escape(str(run))}")

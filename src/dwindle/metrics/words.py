@@ -29,13 +29,17 @@ def sentences(text: str) -> list[str]:
     return [part for part in text.split("\n") if part.strip()]
 
 
-_TITLES = "".join(
-    rf"(?<!\b{title})" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Gen", "Sen", "Rep", "Gov", "No")
-)
-_END = re.compile(rf"""{_TITLES}(?<!\b[A-Z])([.!?]["'”’)]*)[ \t]+(?=["'“‘(]?[A-Z0-9])""")
+_TITLES = ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Gen", "Sen", "Rep", "Gov", "No")
+_NO_TITLE = "".join(rf"(?<!\b{title})" for title in _TITLES)
+_ATTACHED = rf"""{_NO_TITLE}(?<!\b[A-Z])[.!?]["'”’)]*(?=[ \t]+["'“‘(]?[A-Z0-9])"""
+_ALONE = r"""(?<=\s)[.!?](?:[ \t]+(?:''|["'”’)]))?(?=[ \t]+\S)"""
+_END = re.compile(rf"({_ATTACHED}|{_ALONE})[ \t]+")
 
 
 def with_sentences(text: str) -> str:
-    """A text of one line with a newline after each sentence: after an end mark and before a capital or a digit, except
-    behind an initial or a common title. A text that has newlines already is left as it is."""
+    """A text of one line with a newline after each sentence; a text that has newlines already is left as it is.
+
+    A sentence ends at an end mark before a capital or a digit, except behind an initial or a common title, and in
+    tokenised text at an end mark that stands alone.
+    """
     return text if "\n" in text.strip() else _END.sub("\\1\n", text)

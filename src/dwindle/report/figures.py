@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 COLOURS = ("#8a9097", "#1f5f8b", "#b5651d", "#35795a", "#86568f", "#9a8418", "#a33d4f", "#3f7f8c")
 """Those of the page: told apart by colour-blind eyes, and in grey by their order."""
-_RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
 
 
 def draw(tests: Sequence[Measured], folder: Path) -> list[Path]:
@@ -30,7 +29,7 @@ def draw(tests: Sequence[Measured], folder: Path) -> list[Path]:
     except ModuleNotFoundError:
         raise ValueError("figures need matplotlib: type pip install 'dwindle[figures]'") from None
     folder.mkdir(parents=True, exist_ok=True)
-    panels = {f"{name}\n{text}": illustration.illustrate(rule(text)) for name, text in _RULES.items()}
+    panels = {f"{name}\n{text}": illustration.illustrate(rule(text)) for name, text in illustration.RULES.items()}
     files = [folder / f"figure1.{kind}" for kind in ("png", "svg")]
     for file in files:
         illustration.draw(panels, file)

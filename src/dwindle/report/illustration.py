@@ -16,6 +16,8 @@ from dwindle.core.rules import Rule
 # Position 1 gets 0.4 twice in a row: its second return is smaller (the figure's red block). In the last
 # step positions 1 and 4 get the same 0.4, and 1, covered more, returns less (the yellow block).
 ATTENTION = ((0.50, 0.25, 0.15, 0.10), (0.40, 0.30, 0.20, 0.10), (0.40, 0.10, 0.10, 0.40))
+RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
+"""What is shown side by side."""
 _MARKS = ((1, 1, "#cc3333"), (2, 1, "#cc3333"), (2, 4, "#d9a400"))  # step, position, colour
 _STEP_COLOURS = ("#8c6d46", "#7b5ea7", "#3b78b5")  # brown, purple, blue, as in the paper
 
@@ -70,6 +72,10 @@ def draw(panels: dict[str, list[Moment]], path: Path) -> None:
     for t, i, colour in _MARKS:
         for axis in grid[t][2:]:
             axis.add_patch(Rectangle((i - 0.45, 0), 0.9, 0.5, fill=False, linestyle="--", edgecolor=colour))
-    figure.supxlabel("source position (outline: plain attention, filled: weight used)", fontsize=9)
+    figure.supxlabel(
+        "source position; outline: plain attention, filled: weight used\n"
+        "red box: 0.4 again at one position returns less; yellow box: 0.4 where less was covered returns more",
+        fontsize=9,
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
