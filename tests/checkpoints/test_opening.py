@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dwindle.checkpoints.opening import FORMATS, bring
+from dwindle.checkpoints.opening import FORMATS, bring, checkpoint
 from dwindle.models import build
 from dwindle.models.build import ModelSettings
 from dwindle.models.opened import opened as looked_at
@@ -19,7 +19,7 @@ WRITERS = {
     "transformer": test_fairseq_transformer.write,
     "bart": test_fairseq_bart.write,
     "bertsum": test_presumm.write,
-    "pointer-generator": lambda folder: test_see.write(folder, "tensorflow"),
+    "pointer-generator": lambda folder: test_see.write(folder, "tensorflow", coverage=False),
     "top-down": test_top_down.write,
 }
 TEXTS = ("low er cat ab", "low cat ab")
@@ -63,13 +63,11 @@ def test_a_folder_as_every_verb_takes_it(kind, tmp_path):
 
 
 def test_no_checkpoint_is_of_two_kinds(tmp_path):
-    from dwindle.checkpoints.opening import _file, _read
-
     for kind, write in WRITERS.items():
         folder = tmp_path / kind
         folder.mkdir()
         write(folder)
-        assert sum(form.fits(_read(_file(folder))) for form in FORMATS) == 1
+        assert sum(form.fits(checkpoint(folder)) for form in FORMATS) == 1
 
 
 def refused(path, tmp_path, says):
@@ -86,6 +84,7 @@ def test_what_cannot_be_opened(tmp_path):
     refused(folder, tmp_path, "has no file of weights")
     torch.save({"state_dict": {"conv.weight": torch.zeros(3)}}, folder / "a.pt")
     refused(folder, tmp_path, "is no checkpoint that is known here: those are a Transformer of fairseq, .*captioner")
+    refused(tmp_path / "wmt16.tar.bz2", tmp_path, "is an archive: unpack it")
     torch.save([torch.zeros(3)], folder / "a.pt")
     refused(folder, tmp_path, "holds no weights by name")
     torch.save({}, folder / "b.pt")

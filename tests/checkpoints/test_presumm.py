@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from dwindle.checkpoints.opening import opened
+from dwindle.checkpoints.presumm import _renamed
 from dwindle.generation.settings import DecodingSettings
 from tests.checkpoints.kit import Draw, affine, attend, namespace, norm, same_beams, same_rows, searched
 
@@ -149,6 +150,26 @@ def test_the_twins_numbers(tmp_path):
     same_rows(found.model(**batch, decoder_input_ids=read).logits, told)
     best = [searched(lambda h, m=m: logits(w, m, h), SETTINGS, START, END) for m in memories]
     same_beams(found.model, batch, best, SETTINGS)
+
+
+def test_the_twins_gradients(tmp_path):
+    """Of every weight: the shared embedding has those of both its uses."""
+    w = {name: value.double().requires_grad_() for name, value in write(tmp_path).items() if value.is_floating_point()}
+    w["generator.0.weight"] = w["decoder.embeddings.weight"]
+    found = opened(tmp_path)
+    row = found.codec.encode(SOURCES[0])
+    read = [1, 8, 9, 3, 8]
+    told = logits(w, encoded(w, row["input_ids"], row["token_type_ids"]), read)
+    model = found.model.double()
+    output = model(**found.codec.collate([row]), decoder_input_ids=torch.tensor([read])).logits[0]
+    weigh = Draw(5)(*output.shape).double()
+    for x in (told, output):
+        (x * weigh).sum().backward()
+    own = dict(model.named_parameters())
+    learned = [name for name in w if w[name].grad is not None and name != "generator.0.weight"]
+    assert len(learned) == sum(p.requires_grad for p in own.values())
+    for name in learned:
+        torch.testing.assert_close(own[_renamed(name)].grad, w[name].grad, rtol=1e-4, atol=1e-5)
 
 
 def test_a_text_as_presumm_reads_it(tmp_path):

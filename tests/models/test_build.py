@@ -113,6 +113,12 @@ def test_coverage_comes_to_a_trained_pointer_generator(tmp_path):
     assert all(torch.equal(p, old[n]) for n, p in covered.named_parameters() if n in old)
 
 
+def test_coverage_does_not_go_unnoticed(tmp_path):
+    save(*built("pointer-generator", coverage=True), tmp_path / "model")
+    with pytest.raises(ValueError, match=r"was trained with coverage: pass model\.coverage=true"):
+        built("pointer-generator", start=str(tmp_path / "model"))
+
+
 @pytest.mark.parametrize(("make", "kind"), [(bert, "bertsum"), (bart, "bart"), (marian, "transformer")])
 def test_published_checkpoints(make, kind, tmp_path):
     """In the files that people have: read, a rule put in, saved as a run's model, loaded again."""

@@ -18,19 +18,27 @@ FORMATS = (
 )
 """What can be opened. No checkpoint is of two kinds."""
 _INDEX = ".index"
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2")
 _SUFFIXES = (".pt", ".pth", _INDEX)
 
 
 def opened(path: Path) -> Opened:
     """The model of a checkpoint's file, or of a folder that holds one."""
-    checkpoint = _read(_file(path))
+    found = checkpoint(path)
     for kind in FORMATS:
-        if kind.fits(checkpoint):
-            return kind.open(checkpoint)
+        if kind.fits(found):
+            return kind.open(found)
     known = ", ".join(kind.name for kind in FORMATS[:-1])
-    raise ValueError(
-        f"{checkpoint.file} is no checkpoint that is known here: those are {known}, and {FORMATS[-1].name}"
-    )
+    raise ValueError(f"{found.file} is no checkpoint that is known here: those are {known}, and {FORMATS[-1].name}")
+
+
+def checkpoint(path: Path) -> Checkpoint:
+    """What a path names, read and not yet understood."""
+    file = _file(path)
+    content = Bundle(file) if file.suffix == _INDEX else safe.torch_file(file)
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{file} holds no weights by name: name another file")
+    return Checkpoint(file, content)
 
 
 def bring(path: Path, out: Path) -> Opened:
@@ -46,6 +54,8 @@ def _file(path: Path) -> Path:
     """The file of weights: ``path`` itself, or the only one in that folder."""
     if path.is_dir():
         return _only(path)
+    if path.suffix in _ARCHIVES:
+        raise ValueError(f"{path} is an archive: unpack it, and name the folder or file inside")
     for file in (path, path.with_name(path.name + _INDEX)):  # TensorFlow names a checkpoint without its ending
         if file.is_file():
             return file
@@ -60,10 +70,3 @@ def _only(folder: Path) -> Path:
         names = ", ".join(sorted(file.name for file in files)[:3])
         raise ValueError(f"{folder} has several files of weights ({names}): name one of them")
     return files[0]
-
-
-def _read(file: Path) -> Checkpoint:
-    content = Bundle(file) if file.suffix == _INDEX else safe.torch_file(file)
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{file} holds no weights by name: name another file")
-    return Checkpoint(file, content)

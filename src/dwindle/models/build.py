@@ -178,8 +178,10 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
             f"{start} is a model of type {kind}, and a {settings.kind} starts from one of type "
             f"{' or '.join(_TYPES[settings.kind])}: name another start or another kind"
         )
-    if kind in _OWN or (Path(start) / FILE).is_file():
-        model, codec = load(start, **(_pointer(settings) if settings.kind == "pointer-generator" else {}))
+    if settings.kind == "pointer-generator":
+        model, codec = _pointing(settings, start)
+    elif kind in _OWN or (Path(start) / FILE).is_file():
+        model, codec = load(start)
     else:
         with bars_on_terminals():
             model, codec = _published(settings, start, kind)
@@ -192,12 +194,22 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
     return model, codec
 
 
+def _pointing(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Codec]:
+    """A saved pointer-generator with the coverage and the copying of ``settings``."""
+    saved = json.loads((Path(start) / "config.json").read_text(encoding="utf-8"))
+    if saved.get("coverage") and not settings.coverage:
+        raise ValueError(f"{start} was trained with coverage: pass model.coverage=true, or name a start without it")
+    return load(start, **_pointer(settings))
+
+
 def _type_of(start: str) -> str:
     """The model type of a folder or of a name on the hub."""
     if (file := Path(start) / "config.json").is_file():
         return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
     if Path(start).exists():
-        raise ValueError(f"{start} is no saved model: it has no config.json")
+        raise ValueError(
+            f"{start} is no saved model: it has no config.json (type dwindle import for what other projects published)"
+        )
     try:
         return str(AutoConfig.from_pretrained(start).model_type)
     except (OSError, ValueError) as error:

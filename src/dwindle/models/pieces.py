@@ -41,16 +41,16 @@ def _codes(file: Path, texts: Iterable[str]) -> Tokenizer:
 def merges(file: Path) -> list[tuple[str, str]]:
     """The pairs of a file of codes in their order: of subword-nmt, or of fastBPE, which adds a count to each."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not UTF-8, so no codes of subword-nmt: name another file") from None
-    head = int(bool(lines) and lines[0].startswith("#version: 0.2"))
+    head = int(lines[0].startswith("#version: 0.2"))
     columns = 2 if head else 3
-    if not head and (not lines or len(lines[0].split()) != columns):
+    if not head and len(lines[0].split()) != columns:
         raise ValueError(f"{file} does not begin with '#version: 0.2', as codes of subword-nmt do: name another file")
     found: list[tuple[str, str]] = []
     for number, line in enumerate(lines[head:], head + 1):
-        pair = line.split()
+        pair = line.strip("\r ").split(" ")  # a piece may have any other space in it
         if len(pair) != columns:
             raise ValueError(f"{file}, line {number} is no pair of pieces: get the codes again")
         found.append((pair[0], pair[1]))
