@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import terminal
-from dwindle.cli.running import running, say
+from dwindle.cli.jobs import guarded, say
 from dwindle.folder import processes
 
 
@@ -33,7 +33,7 @@ def arena(
     Differences come with 95 % intervals over items and seeds, and p-values corrected across arms (Holm). An arena
     that was stopped goes on where it was.
     """
-    with running():
+    with guarded():
         from dwindle.runs import arena as arenas
         from dwindle.runs import recipe
 
