@@ -41,7 +41,7 @@ def test_of_a_plain_file_nothing_else_is_known(run):
     ("name", "content", "sentence"),
     [
         (names.RECORD, "{", "run.json is not JSON"),
-        (names.RECORD, "[]", "run.json holds no JSON object"),
+        (names.RECORD, "[]", "run.json does not hold a JSON object"),
         (names.RECORD, "{}", "run.json has no stages"),
         (names.RECORD, '{"stages": ["train"]}', "run.json has no stages"),
         (names.RECORD, '{"stages": {"train": 1}}', "run.json has no stages"),
@@ -51,7 +51,7 @@ def test_of_a_plain_file_nothing_else_is_known(run):
         (names.SCORES, '{"items": 2, "scores": [{"metric": "bleu"}]}', "scores.json holds no scores"),
         (names.SCORES, "[" * 100_000, "scores.json is not JSON"),
         (names.RECIPE, "a: [1", "recipe.yaml is not YAML"),
-        (names.RECIPE, "- 1", "recipe.yaml is no recipe"),
+        (names.RECIPE, "- 1", "recipe.yaml is not a recipe"),
         (names.OUTPUTS, '{"id": ', r"outputs.jsonl, line 1 is not JSON"),
     ],
 )

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import terminal
-from dwindle.cli.running import Changes, running, say, show_scores
+from dwindle.cli.jobs import Changes, guarded, say, show_scores
 from dwindle.folder import names, processes
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(
     Changes reach into the recipe by dotted keys, values in YAML: training.steps=100 model.rule=dim:log. On several
     GPUs or machines: torchrun --nproc-per-node 4 -m dwindle.cli.main run RECIPE.
     """
-    with running():
+    with guarded():
         from dwindle.runs import recipe as recipes
         from dwindle.runs import smoke as smokes
         from dwindle.runs import steps
@@ -77,7 +77,7 @@ def generate(folder: Folder) -> None:
 
 
 def _step(folder: Path, name: str) -> None:
-    with running():
+    with guarded():
         from dwindle.runs import job, steps
 
         found = job.find(folder)

@@ -68,6 +68,9 @@ class SubwordCodec:
             row["labels"] = self._cut(self._target(self._lines(text_target=target)))
         return row
 
+    def limit(self, source: int, target: int) -> None:
+        self.source_length, self.target_length = source, target
+
     def collate(self, rows: list[Row]) -> Batch:
         padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": IGNORED}
         batch: Batch = {name: padded([row[name] for row in rows], padding[name]) for name in padding if name in rows[0]}

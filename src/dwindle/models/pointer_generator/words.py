@@ -59,6 +59,9 @@ class WordCodec:
             row["labels"] = [*ids, END][: self.target_length]  # a target that is cut has no end, as in See's code
         return row
 
+    def limit(self, source: int, target: int) -> None:
+        self.source_length, self.target_length = source, target
+
     def collate(self, rows: list[Row]) -> Batch:
         batch = {
             "input_ids": padded([row["input_ids"] for row in rows], PAD),
