@@ -31,7 +31,7 @@ WORDS = [
 ]
 START, END = 1, 2
 WIDTH, HEADS = 8, 2
-SETTINGS = DecodingSettings(beams=3, max_length=20, min_length=4, length_norm="gnmt", alpha=0.95)
+SETTINGS = DecodingSettings(beams=3, max_length=20, min_length=4, length_norm="gnmt", alpha=0.95, stopping="top")
 SOURCES = ["a cat sat .\ncats sat", "sat cat", "a a a .\na\ncat sat ."]
 
 

@@ -79,8 +79,8 @@ class WordCodec:
         return [self._text(ids, oov[i // times]) for i, ids in enumerate(sequences.tolist())]
 
     @property
-    def sentence_break(self) -> int:
-        return _BREAK
+    def sentence_break(self) -> int | None:
+        return _BREAK if self.parted else None
 
     def words(self, ids: list[int]) -> list[str]:
         return [str(id) for id in ids]  # a token is a word, copied ones too
