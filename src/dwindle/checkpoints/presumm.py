@@ -15,6 +15,8 @@ from dwindle.models.subword import PRESUMM, SubwordCodec
 _ENCODER, _DECODER = "bert.model.", "decoder.transformer_layers."
 _HEAD = 64
 """The width of each head of a BERT."""
+_TARGET = 140
+"""The longest target of PreSumm's training, its start token included."""
 _PARTS = {
     r"^bert\.model\.": "encoder.",
     r"^decoder\.embeddings\.": "decoder.model.decoder.embed_tokens.",
@@ -65,8 +67,8 @@ def _open(checkpoint: Checkpoint) -> Opened:
     )
     model = PreSumm(config)
     fill(model, learned, checkpoint.file)
-    length = config.encoder.max_position_embeddings
-    codec = SubwordCodec(tokenizer, length, given.get("max_tgt_len") or 140, PRESUMM["separator"], sentences=True)
+    lengths = config.encoder.max_position_embeddings, given.get("max_tgt_len", _TARGET) - 1  # there the start counts
+    codec = SubwordCodec(tokenizer, *lengths, PRESUMM["separator"], sentences=True)
     layers = config.encoder.num_hidden_layers, config.decoder.decoder_layers
     return Opened(model, codec, f"PreSumm's abstractive model, {layers[0]} layers of BERT and {layers[1]} of its own")
 
