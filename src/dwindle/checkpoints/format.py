@@ -49,6 +49,14 @@ class Format:
     open: Callable[[Checkpoint], Opened]
 
 
+def text(file: Path) -> str:
+    """What a dictionary or vocabulary holds."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not UTF-8: get it again") from None
+
+
 def fill(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> PreTrainedModel:
     """Put ``weights`` into ``model``: all that it learns must be there, in its shape, and nothing else."""
     own = {name: p for name, p in model.named_parameters() if p.requires_grad}  # weights that are shared: once

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import BertConfig, BertTokenizer
 
 from dwindle.checkpoints import safe
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, mismatch, weight
+from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, mismatch, text, weight
 from dwindle.models.presumm import PreSumm, PreSummConfig, writer
 from dwindle.models.subword import PRESUMM, SubwordCodec
 
@@ -81,7 +81,7 @@ def _renamed(name: str) -> str:
 
 def _tokenizer(checkpoint: Checkpoint) -> BertTokenizer:
     file = checkpoint.beside("vocab.txt", what="the vocabulary of BERT (bert-base-uncased)")
-    words = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    words = text(file).rstrip("\n").split("\n")
     tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
     if missing := set(PRESUMM.values()) - tokenizer.get_vocab().keys():
         raise ValueError(
