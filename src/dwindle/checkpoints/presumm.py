@@ -132,4 +132,4 @@ def _layers(stored: Mapping[str, Tensor], prefix: str) -> int:
     return 1 + max(int(name.removeprefix(prefix).partition(".")[0]) for name in stored if name.startswith(prefix))
 
 
-FORMAT = Format("an abstractive model of PreSumm", "model_step_N.pt and the vocab.txt of its BERT", _fits, _open)
+FORMAT = Format("an abstractive model of PreSumm", _fits, _open)

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import torch
 
 _SHELLS = (
-    *("argparse.Namespace", "fairseq.", "omegaconf.", "models.optimizers.", "onmt."),
-    *("torch.optim.", "numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype", "typing.Any"),
+    *("argparse.Namespace", "fairseq.", "omegaconf.", "models.optimizers.", "torch.optim."),
+    *("numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype"),
 )
 """Names, or how they begin, of objects that are read as a ``Shell``: what the known projects store beside weights."""
 _NEW_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
