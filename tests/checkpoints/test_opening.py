@@ -77,6 +77,18 @@ def refused(path, tmp_path, says):
     assert not (tmp_path / "out").exists()
 
 
+def test_names_that_promise_what_is_not_there(tmp_path):
+    folder = tmp_path / "in"
+    test_fairseq_transformer.write(folder)
+    whole = torch.load(folder / "model.pt", weights_only=False)
+    whole["args"].encoder_attention_heads = "many"
+    torch.save(whole, folder / "model.pt")
+    refused(folder, tmp_path, "looks like a Transformer of fairseq, but is not as that should be")
+    whole["model"] = dict.fromkeys(whole["model"], 3.5)
+    torch.save(whole, folder / "model.pt")
+    refused(folder, tmp_path, "looks like a Transformer of fairseq, but is not as that should be")
+
+
 def test_what_cannot_be_opened(tmp_path):
     folder = tmp_path / "in"
     refused(folder, tmp_path, "there is no .*in: name a checkpoint's file, or the folder it is in")

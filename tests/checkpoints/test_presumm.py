@@ -179,7 +179,7 @@ def test_a_text_as_presumm_reads_it(tmp_path):
     assert row["input_ids"] == [5, 8, 9, 11, 12, 6, 5, 10, 6]
     assert row["token_type_ids"] == [0] * 6 + [1] * 3
     assert row["labels"] == [9, 12, 3, 10, 4, END]
-    assert codec.encode("a", "a " * 20)["labels"] == [8] * 9 + [END]  # cut, it still ends
+    assert codec.encode("a", "a " * 20)["labels"] == [8] * 8 + [END]  # of 10 with its start; cut, it still ends
     assert len(codec.encode("a cat sat .\n" * 9)["input_ids"]) == 24
 
 
