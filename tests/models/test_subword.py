@@ -3,9 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import MarianTokenizer
 
-from dwindle.models import subword
 from dwindle.models.subword import SubwordCodec, trained
 from tests.models.library_kit import PAIRS, bert, built
 
@@ -115,9 +113,3 @@ def test_words_are_joined_pieces_and_special_tokens(codecs, tmp_path):
 def test_a_vocabulary_has_room_for_all_bytes():
     with pytest.raises(ValueError, match="bytes and special tokens alone are 261"):
         trained(["a"], 200, "bart")
-
-
-def test_a_translator_of_single_lines_gets_no_token_more(monkeypatch):
-    marian = object.__new__(MarianTokenizer)
-    monkeypatch.setattr(subword.AutoTokenizer, "from_pretrained", lambda name: marian)
-    assert subword.published("some/translator", False) == (marian, None)
