@@ -2,7 +2,7 @@
 // What the page gains where scripts run: the browser of examples, the coverage view, and the mark of the section in view.
 // Texts only ever become text nodes.
 
-const VIEWS = {examples, coverage};
+const VIEWS = {examples, coverage, sound};
 
 function start() {
   for (const place of document.querySelectorAll(".view")) {
@@ -417,6 +417,23 @@ function follow() {
     }
   }, {rootMargin: "-20% 0px -75% 0px"});
   document.querySelectorAll("section[id]").forEach(section => seen.observe(section));
+}
+
+// A waveform that plays from where it is clicked.
+function sound(place, data) {
+  const audio = make("audio", {controls: "", src: `data:audio/wav;base64,${data.wave}`});
+  const wave = place.parentElement.querySelector(".wave"), now = wave.querySelector(".now");
+  wave.addEventListener("click", event => {
+    const box = wave.getBoundingClientRect();
+    audio.currentTime = (event.clientX - box.left) / box.width * data.seconds;
+    audio.play();
+  });
+  audio.addEventListener("timeupdate", () => {
+    const x = audio.currentTime / data.seconds * wave.viewBox.baseVal.width;
+    now.setAttribute("x1", x);
+    now.setAttribute("x2", x);
+  });
+  place.append(audio);
 }
 
 start();
