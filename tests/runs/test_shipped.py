@@ -20,7 +20,10 @@ TINY = [
     ),
     *("model.source_length=24", "model.target_length=12", "decoding.min_length=1", "decoding.max_length=4"),
 ]
-SHORT = ["training.steps=2", "training.epochs=null", "training.batch_size=2", "training.accumulate=1"]
+SHORT = [
+    *("training.steps=2", "training.epochs=null", "training.batch_size=2", "training.accumulate=1"),
+    *("training.max_tokens=null", "training.clean_ratio=0", "training.fp16=false"),  # of few short texts, on a CPU
+]
 
 
 def first_of(alike) -> set[str]:

@@ -4,12 +4,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel
 
 from dwindle.attaching.carrier import Carrier
 from dwindle.data.example import Example
 from dwindle.models.codec import Codec
-from dwindle.training.checkpoints import checkpoints, last_step
+from dwindle.models.top_down import TopDown
+from dwindle.training.checkpoints import checkpoints, drop_damaged, last_step
 from dwindle.training.settings import TrainingSettings
 from dwindle.training.trainer import Fit
 
@@ -38,6 +40,9 @@ def train(
     if settings.coverage_loss is not None:
         model.config.coverage_loss = settings.coverage_loss
     fit = _trainer(settings)(model, codec, train, dev, settings, folder, seed)
+    if fit.is_world_process_zero():
+        drop_damaged(fit.home)
+    fit.accelerator.wait_for_everyone()
     found = checkpoints(fit.home)
     try:
         if last_step(fit.home) >= fit.last_step:  # stopped after the last step, before the model was saved
@@ -48,6 +53,8 @@ def train(
         step = last_step(fit.home)
         print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
         raise
+    if settings.average > 1:
+        fit.average()
     model.eval()
     return fit.cut
 
@@ -64,5 +71,13 @@ def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
     """Refuse what this model cannot be trained with."""
     if settings.label_smoothing and isinstance(model, Carrier):
         raise ValueError(f"{type(model).__name__} has its own loss, without label smoothing: leave label_smoothing out")
+    if settings.gradient_checkpointing and not model.supports_gradient_checkpointing:
+        raise ValueError(f"{type(model).__name__} cannot forget and compute again: leave gradient_checkpointing out")
+    if settings.scheduled_sampling and not isinstance(model, TopDown):
+        raise ValueError(
+            f"scheduled_sampling is of a top-down captioner, not of a {type(model).__name__}: leave it out"
+        )
+    if settings.fp16 and not torch.accelerator.is_available():
+        raise ValueError("fp16 is for GPUs, and there is none here: set training.fp16=false, or training.bf16=true")
     if settings.coverage_loss is not None and not getattr(model.config, "coverage", False):
         raise ValueError("coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave it out")
