@@ -90,7 +90,7 @@ def train(run: Job, say: Say) -> None:
         model, codec = _built(run)
         _check_images(run, codec)
         examples, dev = run.examples("train"), run.examples("dev")
-        cut = fit(model, codec, examples, dev, settings, run.path, run.recipe.seed)
+        cut = fit(model, codec, examples, dev, settings, run.path, run.recipe.seed, run.recipe.decoding)
         if processes.first():
             models.save(model, codec, run.model)
         counts |= {"examples": len(examples), "truncated": cut, "parameters": model.num_parameters()}

@@ -115,6 +115,9 @@ class TrainingSettings:
     """Steps between two checkpoints, from which a run that was stopped goes on."""
     average: int = 1
     """The model is the mean of so many last checkpoints."""
+    choose: str | None = None
+    """The model is the best on dev of those that ``eval_every`` measures, by ``loss`` or a metric's name. None: the
+    last."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -129,6 +132,8 @@ class TrainingSettings:
             raise ValueError("soft_trigrams is of self-critical training: leave it out, or set it in decoding")
         if self.scheduled_sampling and self.objective == "self-critical":
             raise ValueError("self-critical training draws all words anyway: leave scheduled_sampling out")
+        if self.choose and (self.eval_every is None or self.average > 1):
+            raise ValueError("choose takes the best of several evaluations: pass eval_every, and leave average out")
         if self.bf16 and self.fp16:
             raise ValueError("bf16 and fp16 are two ways to compute: pass one of the two")
 
