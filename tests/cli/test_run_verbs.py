@@ -179,3 +179,11 @@ def test_the_demo_ends_with_tables_and_a_report(run, tmp_path, monkeypatch):
     assert code == 0, err
     assert out.count("difference to plain") == 2
     assert "<html" in (tmp_path / "report.html").read_text()
+
+
+def test_a_plan_is_printed_and_nothing_is_made(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("run", "newsroom/dim", *TINY, "--plan")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["read", "train", "train", "decode", "memory", "disk"]
+    assert not list(tmp_path.iterdir())

@@ -45,7 +45,8 @@ def run(
 
         wanted = recipes.read(recipe, changes or [])
         if plan:
-            _show_plan(wanted, out)
+            if processes.first():
+                _show_plan(wanted, out)
             return
         if smoke:
             made = smokes.smoke(wanted, out, say)
