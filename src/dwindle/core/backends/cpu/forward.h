@@ -327,8 +327,11 @@ template <class IO, class C> class Forward {
       for (Index k = 0; k < heads; ++k) {
         if (!w.flags[k].any_plain) continue;
         C* tile = strip_of(w, k, i, part, n);
-        for (Index t = 0; t < n; ++t, tile += width)
-          for (int j = 0; j < width; ++j) tile[j] = w.flags[k].plain[j] != 0 ? tile[j] / w.scale.get()[k * n + t] : tile[j];
+        for (Index t = 0; t < n; ++t, tile += width) {
+          const C inverse = C(1) / w.scale.get()[k * n + t];
+          for (int j = 0; j < width; j += lanes)
+            store(tile + j, load(w.flags[k].plain + j) != C(0) ? load(tile + j) * inverse : load(tile + j));
+        }
       }
     }
   }
