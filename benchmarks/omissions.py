@@ -11,6 +11,7 @@ on after a kill. Prints tables in Markdown; intervals resample sources.
 
 import argparse
 import ctypes
+import functools
 import gzip
 import json
 import random
@@ -181,6 +182,12 @@ class Espeak:
         return resampled, self.words
 
 
+@functools.cache
+def espeak() -> Espeak:
+    """The one there may be in a process: its library hangs when it is initialised again."""
+    return Espeak()
+
+
 def write_wave(path: Path, sound: torch.Tensor) -> None:
     import wave
 
@@ -194,7 +201,7 @@ def write_wave(path: Path, sound: torch.Tensor) -> None:
 def spoken(texts: list[str], out: Path, rng: random.Random) -> Iterator[tuple[int, str, Path, list]]:
     """(number, text, file, [(first character, last + 1, seconds from, to)]): clauses by flite, words by espeak-ng."""
     (out / "wav").mkdir(parents=True, exist_ok=True)
-    speak = Espeak()
+    speak = espeak()
     for n, text in enumerate(texts):
         file = out / "wav" / f"{n}.wav"
         if n % 2:

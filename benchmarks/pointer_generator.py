@@ -46,8 +46,12 @@ def model_of(words: int, settings: dict[str, object]) -> torch.nn.Module:
 
 
 def training(words: int, settings: dict[str, object]) -> Step:
+    from dwindle.training.optimise import optimiser as made
+    from dwindle.training.settings import TrainingSettings
+
     model, batch = model_of(words, settings), drawn(words)
-    optimiser = torch.optim.Adagrad(model.parameters(), lr=0.15, initial_accumulator_value=0.1)
+    how = TrainingSettings(steps=1, batch_size=B, optimiser="adagrad", learning_rate=0.15)
+    optimiser = made(model, how)
 
     def step() -> float:
         optimiser.zero_grad()

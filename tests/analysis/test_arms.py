@@ -62,7 +62,7 @@ def test_an_unfinished_run_is_a_sentence_and_the_rest_stands(tmp_path):
     [
         (lambda f: (f / "outputs.jsonl").unlink(), "no outputs.jsonl"),
         (lambda f: (f / "run.json").write_text("{"), "run.json is not JSON"),
-        (lambda f: (f / "scores.json").write_text("[]"), "holds no JSON object"),
+        (lambda f: (f / "scores.json").write_text("[]"), "does not hold a JSON object"),
         (lambda f: (f / "recipe.yaml").write_text("a: [1"), "recipe.yaml is not YAML"),
         (lambda f: (f / "arena.json").write_text("{}"), "has no 'base'"),
     ],

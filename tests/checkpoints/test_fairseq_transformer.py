@@ -146,6 +146,9 @@ def test_a_dictionary_of_another_model(tmp_path):
     (tmp_path / "dict.en.txt").write_text("low 1\n")
     with pytest.raises(ValueError, match="makes 5 symbols, but the model has 13"):
         opened(tmp_path)
+    (tmp_path / "dict.en.txt").write_bytes(b"l\xf6w 1\n")
+    with pytest.raises(ValueError, match=r"dict\.en\.txt is not UTF-8: get it again"):
+        opened(tmp_path)
     (tmp_path / "dict.en.txt").write_text("low\n")
     with pytest.raises(ValueError, match="line 1 is no symbol and its count"):
         opened(tmp_path)

@@ -31,7 +31,7 @@ def source(kind):
 
 def loss(model, row):
     model.eval()
-    if build.is_own(model):
+    if hasattr(model, "set_rule"):
         return model(**row).loss
     given = {name: value for name, value in row.items() if name != "labels"}
     logits = model(**given, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(row["labels"])).logits
@@ -75,6 +75,18 @@ def refused(path, tmp_path, says):
         bring(path, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_names_that_promise_what_is_not_there(tmp_path):
+    folder = tmp_path / "in"
+    test_fairseq_transformer.write(folder)
+    whole = torch.load(folder / "model.pt", weights_only=False)
+    whole["args"].encoder_attention_heads = "many"
+    torch.save(whole, folder / "model.pt")
+    refused(folder, tmp_path, "looks like a Transformer of fairseq, but is not as that should be")
+    whole["model"] = dict.fromkeys(whole["model"], 3.5)
+    torch.save(whole, folder / "model.pt")
+    refused(folder, tmp_path, "looks like a Transformer of fairseq, but is not as that should be")
 
 
 def test_what_cannot_be_opened(tmp_path):

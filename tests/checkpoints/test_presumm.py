@@ -31,7 +31,7 @@ WORDS = [
 ]
 START, END = 1, 2
 WIDTH, HEADS = 8, 2
-SETTINGS = DecodingSettings(beams=3, max_length=20, min_length=4, length_norm="gnmt", alpha=0.95)
+SETTINGS = DecodingSettings(beams=3, max_length=20, min_length=4, length_norm="gnmt", alpha=0.95, stopping="top")
 SOURCES = ["a cat sat .\ncats sat", "sat cat", "a a a .\na\ncat sat ."]
 
 
@@ -179,7 +179,7 @@ def test_a_text_as_presumm_reads_it(tmp_path):
     assert row["input_ids"] == [5, 8, 9, 11, 12, 6, 5, 10, 6]
     assert row["token_type_ids"] == [0] * 6 + [1] * 3
     assert row["labels"] == [9, 12, 3, 10, 4, END]
-    assert codec.encode("a", "a " * 20)["labels"] == [8] * 9 + [END]  # cut, it still ends
+    assert codec.encode("a", "a " * 20)["labels"] == [8] * 8 + [END]  # of 10 with its start; cut, it still ends
     assert len(codec.encode("a cat sat .\n" * 9)["input_ids"]) == 24
 
 

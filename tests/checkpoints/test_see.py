@@ -11,7 +11,7 @@ from tests.checkpoints.kit import Draw, same_beams, same_rows, searched
 WORDS = ["the", ".", "cat", "sat", '"', "mat", "dog"]
 V, H, E = 4 + len(WORDS), 5, 4
 UNK, START, STOP = 0, 2, 3
-SETTINGS = DecodingSettings(beams=3, max_length=12, min_length=3, length_norm="average")
+SETTINGS = DecodingSettings(beams=3, max_length=12, min_length=3, length_norm="average", cut="last")
 SOURCES = ["the cat sat zork .", "dog mat the the", 'zork " ork the .']
 LSTMS = {"fw": "", "bw": "_reverse"}
 DECODER = "seq2seq/decoder/attention_decoder"

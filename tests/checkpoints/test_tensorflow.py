@@ -23,6 +23,18 @@ def test_every_variable(tmp_path):
         assert read[name].dtype == value.dtype
 
 
+def test_sizes_are_not_believed(tmp_path, monkeypatch):
+    """A shape of terabytes takes no memory, and one that does not fit its bytes is refused."""
+    monkeypatch.setattr(bundle, "field", lambda n, v, field=bundle.field: field(n, 2**45 if n == 5 else v))
+    bundle.write(tmp_path / "m", {"a": torch.arange(6.0)})
+    with pytest.raises(ValueError, match="the size of a does not fit its shape"):
+        Bundle(tmp_path / "m.index")["a"]
+    monkeypatch.setattr(bundle, "field", lambda n, v, field=bundle.field: field(n, 2**43 if v == 6 else v))
+    bundle.write(tmp_path / "m", {"a": torch.arange(6.0)})
+    with pytest.raises(ValueError, match="ends before a does"):
+        Bundle(tmp_path / "m.index")["a"]
+
+
 def test_what_is_cut_off_or_missing(tmp_path):
     bundle.write(tmp_path / "m", VARIABLES)
     index, data = tmp_path / "m.index", tmp_path / "m.data-00000-of-00001"

@@ -54,7 +54,7 @@ def test_a_folder_with_empty_pairs(run, tmp_path):
     [
         (["cnn"], "no corpus is called 'cnn': did you mean cnndm?"),
         (["newsroom", "facts=3"], "no key is called facts"),
-        (["newsroom", "size"], "'size' is no change of a recipe: write key=value"),
+        (["newsroom", "size"], "'size' is not a change of a recipe: write key=value"),
         (["newsroom", "newsroom.facts=0"], "newsroom.facts is 0: give 1 to 12"),
         (["jsonl"], "jsonl needs a path"),
         (["newsroom", "--splits", "all"], "no split is called 'all'"),

@@ -1,6 +1,7 @@
 """The verb omissions, as a user meets it."""
 
 import json
+import wave
 
 import pytest
 
@@ -107,3 +108,42 @@ def test_outputs_that_belong_to_other_sources_are_said(run, opening, outputs):
     code, _, complained = run("omissions", str(outputs), "--model", "any", "--listeners", str(kept))
     assert code == 0
     assert "more than half" in complained
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A saved model with its tokenizer and listeners beside it."""
+    tokenizer = small.tokenizer()
+    model = small.copier(len(tokenizer))
+    listeners = dwindle.listeners(model, tokenizer, small.TEXTS)
+    del model.generate  # the copying one cannot be saved
+    model.generation_config.max_new_tokens = 5
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    listeners.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_coverage_marks_what_listeners_say_was_left_out(run, folder, tmp_path):
+    text, page = tmp_path / "text", tmp_path / "c.html"
+    text.write_text("ferry mayor storm garden")
+    code, said, _ = run("coverage", str(folder), "--text", str(text), "--out", str(page))
+    assert code == 0
+    assert "marked: " in said
+    assert "5% would be alarmed" in " ".join(said.split())
+    assert "What was left out" in page.read_text()
+    code, said, _ = run("coverage", str(folder), "--text", str(text), "--json")
+    (record,) = json.loads(said)
+    assert record["left_out"]["false_alarms"] == 0.05
+    assert len(record["left_out"]["chars"]) == len(text.read_text())
+
+
+def test_a_sound_needs_listeners_for_sound(run, folder, tmp_path):
+    path = tmp_path / "a.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(bytes(200))
+    code, _, complained = run("coverage", str(folder), "--audio", str(path))
+    assert code == 2
+    assert complained.splitlines()[-1].startswith("dwindle: ")
+    assert "no listeners for sound" in complained

@@ -77,9 +77,9 @@ def test_features_beside_the_texts_are_taken(corpus, tmp_path):
     ("spoil", "sentence"),
     [
         (lambda f: (f / "val.tar").unlink(), "neither features/ nor a dev file that ends in .tar"),
-        (lambda f: (f / "val.tar").write_bytes(b"x" * 600), "val.tar is no tar file"),
+        (lambda f: (f / "val.tar").write_bytes(b"x" * 600), "val.tar is not a tar file"),
         (lambda f: photographs(f / "val.tar", RECORDS[:2]), "val.tar has no picture ADE_2.jpg"),
-        (lambda f: photographs(f / "val.tar", content=b"no"), "ADE_0.jpg is no picture"),
+        (lambda f: photographs(f / "val.tar", content=b"no"), "ADE_0.jpg is not a picture"),
         (lambda f: (f / "val.jsonl.gz").unlink(), "has no dev file"),
     ],
 )

@@ -52,7 +52,7 @@ def test_text_is_tokenised_as_captions_are():
         (lambda f: (f / "features/5.npz").unlink(), "dev", "image 5 has no features"),
         (lambda f: (f / "val_split.json").write_text("[5, 6]"), "dev", "image 6 has no text"),
         (lambda f: (f / "val_split.json").write_text("[]"), "dev", "the dev split of .* has no image"),
-        (lambda f: (f / "val_split.json").write_text("{}"), "dev", "no JSON list"),
+        (lambda f: (f / "val_split.json").write_text("{}"), "dev", "not a JSON list"),
         (lambda f: (f / "val_split.json").unlink(), "dev", r"there is no .*val_split\.json"),
         (lambda f: (f / "paragraphs_v1.json").write_text('[{"image_id": 5}]'), "dev", "without image_id and paragraph"),
         (lambda f: (f / "paragraphs_v1.json").write_text("["), "dev", "is not JSON"),
@@ -91,5 +91,5 @@ def test_any_features_with_texts(tmp_path):
     with pytest.raises(ValueError, match="image a: its text is neither a string nor a list"):
         load(settings(tmp_path, "features"), "dev")
     (tmp_path / "dev.json").write_text("[]")
-    with pytest.raises(ValueError, match="is no JSON object"):
+    with pytest.raises(ValueError, match="is not a JSON object"):
         load(settings(tmp_path, "features"), "dev")

@@ -83,7 +83,7 @@ def test_bad_lists_and_files_are_sentences(corpus):
         load(settings(corpus), "test")
     write_lines(corpus / "test.txt", ["1815744"])
     next(corpus.rglob("1815744.xml")).write_text("<nitf><body>")
-    with pytest.raises(ValueError, match=r"1815744\.xml is no NITF file .*: unpack the corpus again"):
+    with pytest.raises(ValueError, match=r"1815744\.xml is not a NITF file .*: unpack the corpus again"):
         load(settings(corpus), "test")
 
 

@@ -79,12 +79,12 @@ def test_half_precision_is_read_as_single(tmp_path):
 @pytest.mark.parametrize(
     ("name", "write", "sentence"),
     [
-        ("7.npz", lambda f: f.write_bytes(b"no zip"), "is no file of region features"),
-        ("7.npy", lambda f: f.write_bytes(b""), "is no file of region features"),
+        ("7.npz", lambda f: f.write_bytes(b"no zip"), "is not a file of region features"),
+        ("7.npy", lambda f: f.write_bytes(b""), "is not a file of region features"),
         (
             "7.npy",
             lambda f: np.save(f, np.array([{}], dtype=object), allow_pickle=True),
-            "is no file of region features",
+            "is not a file of region features",
         ),
         (
             "7.npz",
@@ -93,7 +93,7 @@ def test_half_precision_is_read_as_single(tmp_path):
         ),
         ("7.npy", lambda f: np.save(f, np.zeros((0, 6))), "has no regions"),
         ("7.npy", lambda f: np.save(f, np.zeros(6)), r"shape \(6,\): store features as \(regions, width\)"),
-        ("7.tsv", lambda f: f.write_text("7\t640\t480\n"), "needs six fields parted by tabs"),
+        ("7.tsv", lambda f: f.write_text("7\t640\t480\n"), "needs six fields separated by tabs"),
         ("7.tsv", lambda f: f.write_text(tsv_line("7", np.zeros((0, 6), np.float32))), "has no regions"),
     ],
 )

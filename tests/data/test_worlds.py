@@ -1,4 +1,4 @@
-"""Laws that hold in every made world."""
+"""Laws that hold in every synthetic world."""
 
 import json
 

@@ -19,7 +19,7 @@ def copier(vocabulary: int, listens: bool = True) -> hf.PreTrainedModel:
     """T5 whose states are its embeddings; with ``listens``, one head of its second layer matches equal tokens."""
     torch.manual_seed(0)
     config = hf.T5Config(
-        **{"vocab_size": vocabulary, "d_model": 64, "d_kv": 64, "d_ff": 16, "num_layers": 1, "num_decoder_layers": 2},
+        **{"vocab_size": vocabulary, "d_model": 64, "d_kv": 64, "d_ff": 16, "num_layers": 2, "num_decoder_layers": 2},
         **{"num_heads": 2, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2},
     )
     model = hf.T5ForConditionalGeneration(config).eval()

@@ -11,6 +11,7 @@ from dwindle.attaching.handle import handle_of
 from dwindle.models import build as building
 from dwindle.models.build import build, load, put_rule, save
 from dwindle.models.settings import ModelSettings
+from dwindle.models.subword import SENTENCE
 from tests.models.library_kit import PAIRS, bart, bert, built, marian, spread
 
 KINDS = ("transformer", "bart", "bertsum", "pointer-generator")
@@ -128,8 +129,11 @@ def test_published_checkpoints(make, kind, tmp_path):
     model, codec = built(kind, start=str(folder), rule="dim:log")
     batch = codec.collate([codec.encode(*pair) for pair in PAIRS[:2]])
     texts = codec.decode(batch["labels"].masked_fill(batch["labels"] == -100, codec.tokenizer.pad_token_id), batch)
-    assert [text.replace(" .", ".") for text in texts] == [target.replace(" .", ".") for _, target in PAIRS[:2]]
+    between = " " if make is marian else "\n"  # a translator of single lines knows no other, and gets no token more
+    targets = [target.replace(" .", ".").replace("\n", between) for _, target in PAIRS[:2]]
+    assert [text.replace(" .", ".") for text in texts] == targets
     assert int(batch["input_ids"].max()) < model.get_input_embeddings().num_embeddings
+    assert make is not marian or SENTENCE not in codec.tokenizer.get_vocab()
     save(model, codec, tmp_path / "model")
     again, its_codec = load(tmp_path / "model")
     torch.testing.assert_close(loss(again, its_codec), loss(model, codec))

@@ -116,6 +116,27 @@ def test_a_part_of_the_state_that_is_not_reordered_shows(left, monkeypatch):
     assert not torch.equal(right.sequences_scores, wrong.sequences_scores)
 
 
+@pytest.mark.parametrize("rule", ["plain", "dydim:log,power(0.5)"])
+def test_word_by_word_is_as_all_at_once_and_a_drawn_word_is_read(rule, monkeypatch):
+    model = tiny(rule)
+    whole = model(**images(), labels=labels())
+    slow = model(**images(), labels=labels(), drawn=0.0)
+    torch.testing.assert_close(slow.logits, whole.logits, **exact)
+    weights = list(model.parameters())
+    for fast, led in zip(*(torch.autograd.grad(x.loss, weights) for x in (whole, slow)), strict=True):
+        torch.testing.assert_close(led, fast, rtol=1e-7, atol=1e-10)
+    drawn = []
+    original = torch.multinomial
+    monkeypatch.setattr(torch, "multinomial", lambda p, n: drawn.append(original(p, n)) or drawn[-1])
+    led = model(**images(), labels=labels(), drawn=1 - 1e-9).logits
+    read = torch.cat([torch.full((len(led), 1), 2), *drawn], 1)[:, :-1]
+    torch.testing.assert_close(led, model(**images(), decoder_input_ids=read).logits, **exact)
+    torch.manual_seed(0)
+    mixed = [model(**images(), labels=labels(), drawn=0.5).logits for _ in range(2)]
+    assert not torch.equal(*mixed)
+    assert torch.equal(mixed[0][:, 0], led[:, 0])  # the first word is given
+
+
 def test_greedy_and_sampling_are_of_the_models_own_distribution():
     model = tiny("dim:log(1.9)")
     greedy = generate(model, images(), DecodingSettings(beams=1, max_length=6))

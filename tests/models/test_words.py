@@ -84,6 +84,7 @@ def test_a_vocabulary_without_a_word_between_sentences():
     words = WordCodec(Vocabulary([".", "cat", "sat"]))
     row = words.encode("the cat sat .", "cat .\nthe cat sat")
     assert row["labels"] == [5, 4, 7, 5, 6, 3]
+    assert words.sentence_break is None  # its first word is none
     batch = words.collate([row])
     assert words.decode(torch.tensor([[2, 5, 4, 7, 5, 6, 4, 3]]), batch) == ["cat .\nthe cat sat ."]
 

@@ -117,6 +117,47 @@ def test_examples_by_keyboard_and_with_another_system(opened):
     assert gains(opened) != before
 
 
+def test_examples_are_searched_and_linked_to(driver, file, opened):
+    search = one(opened, "#t0-examples input[type=search]")
+    search.send_keys("ITEM-1")
+    shown = [e.text for e in all_of(opened, "#t0-examples .list .id")]
+    assert sorted(shown) == ["item-1", "item-10", "item-11"]
+    search.send_keys("zzz")
+    assert one(opened, "#t0-examples .detail").text == "No example has this text."
+    driver.get("about:blank")
+    driver.get(f"{file.as_uri()}#t0-examples/item-7")
+    assert one(driver, "#t0-examples .detail > h3").text == "item-7"
+    assert one(driver, "#t0-examples .detail > h3 a").get_attribute("href").endswith("#t0-examples/item-7")
+    assert (
+        abs(driver.execute_script("return document.querySelector('#t0-examples .view').getBoundingClientRect().top"))
+        < 200
+    )
+
+
+def test_dwindling_can_be_seen_in_a_step(opened):
+    """One scale for all steps: the outline is what was looked at, the fill what was used of it."""
+    panel = "#t0-coverage .text.system:nth-child(2)"
+    ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
+    assert " of " in one(opened, f"{panel} .caption").text
+    edges = opened.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map(e => e.style.boxShadow)", f"{panel} .shaded .token"
+    )
+    assert any(edges)
+    ActionChains(opened).move_to_element(one(opened, "#t0-coverage h2")).perform()
+    assert not opened.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].some(e => e.style.boxShadow)", f"{panel} .shaded .token"
+    )
+
+
+def test_a_slider_goes_from_step_to_step(opened):
+    panel = "#t0-coverage .text.system:first-child"
+    slider = one(opened, "#t0-coverage input[type=range]")
+    slider.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert one(opened, f"{panel} .caption").text.startswith("After step 2 of")
+    slider.send_keys(Keys.HOME)
+    assert one(opened, f"{panel} .caption").text == "The whole output."
+
+
 def test_a_copied_span_lights_its_sentence(opened):
     copied = one(opened, "#t0-examples .texts .copied")
     ActionChains(opened).move_to_element(copied).perform()

@@ -19,7 +19,7 @@ def test_wrong_types_are_named():
     ("changes", "complaint"),
     [
         (["training=null"], "nothing was ever trained here"),
-        (["start=newsroom/base", "model.start=folder"], "keep one of them"),
+        (["model.start=folder", "start=newsroom/base"], "keep one of them"),
         (["decoding.beams=0"], "decoding: beams is 0"),
         (["data.size.test=0"], "size.test is 0"),
         (["model.rule=dmi:log"], "did you mean 'dim:log'"),

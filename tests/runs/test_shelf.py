@@ -84,9 +84,9 @@ def test_a_change_of_data_reaches_the_starts_with_the_same_corpus(write):
         ("base: nowhere.yaml\n", [], "there is no .*nowhere.yaml"),
         ("base: newsrom/base\n", [], "no recipe is called 'newsrom/base': did you mean newsroom/base"),
         ("base: zzzzzzzzzzzz\n", [], "type dwindle recipes"),
-        ("- 1\n", [], "is no recipe: write keys and values"),
+        ("- 1\n", [], "is not a recipe: write keys and values"),
         ("a: 1\n", ["a.b=2"], "a.b cannot be set: a is 1"),
-        ("a: 1\n", ["steps"], "'steps' is no change of a recipe: write key=value"),
+        ("a: 1\n", ["steps"], "'steps' is not a change of a recipe: write key=value"),
         ("a: 1\n", ["b=[1"], "the value of b, line . is not YAML"),
     ],
 )

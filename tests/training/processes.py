@@ -38,6 +38,9 @@ def share(folder: Path) -> None:
         weights = taught(kind, folder / kind, **SHARED)
         if os.environ["RANK"] == "0":
             torch.save(weights, folder / f"{kind}.pt")
+    weights = taught("transformer", folder / "tokens", **SHARED, max_tokens=150)
+    if os.environ["RANK"] == "0":
+        torch.save(weights, folder / "tokens.pt")
 
 
 def two(folder: Path) -> None:

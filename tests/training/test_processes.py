@@ -77,6 +77,11 @@ def test_two_processes(kind, home, tmp_path):
 
 
 @needs_gloo
+def test_two_processes_share_batches_of_tokens(home, tmp_path):
+    same(torch.load(home / "two" / "tokens.pt"), taught("transformer", tmp_path, **processes.SHARED, max_tokens=150))
+
+
+@needs_gloo
 @pytest.mark.slow
 @pytest.mark.parametrize("starter", STARTERS)
 def test_two_processes_of_a_starter(starter, tmp_path):

@@ -6,10 +6,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch.utils.data import DataLoader
+from transformers import TrainerCallback
 from transformers.trainer_pt_utils import LabelSmoother
 
 from dwindle.data.example import Example
-from dwindle.training.rows import Encoded
+from dwindle.models.vocabulary import END
+from dwindle.training.lengths import clean, sides
+from dwindle.training.rows import Encoded, encoded
 from dwindle.training.train import train
 from dwindle.training.trainer import Fit
 from tests.training.lesson import DEV, EXAMPLES, SETTINGS, made, taught
@@ -136,6 +139,11 @@ def test_empty_examples_are_left_out_and_named(tmp_path):
         ("pointer-generator", EXAMPLES, DEV, {"label_smoothing": 0.1}, "without label smoothing"),
         ("pointer-generator", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
         ("transformer", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
+        ("transformer", EXAMPLES, DEV, {"scheduled_sampling": 0.2}, "of a top-down captioner"),
+        ("pointer-generator", EXAMPLES, DEV, {"gradient_checkpointing": True}, "leave gradient_checkpointing out"),
+        ("transformer", EXAMPLES, DEV, {"fp16": True}, "training.fp16=false"),
+        ("transformer", EXAMPLES, DEV, {"max_tokens": 9}, "an example has .* tokens, more than max_tokens=9"),
+        ("transformer", EXAMPLES, DEV, {"clean_length": 2}, "all are too long or unequal"),
     ],
 )
 def test_refused(kind, examples, dev, changes, says, tmp_path):
@@ -144,9 +152,97 @@ def test_refused(kind, examples, dev, changes, says, tmp_path):
         train(model, codec, examples, dev, replace(SETTINGS[kind], **changes), tmp_path, seed=1)
 
 
+@pytest.mark.parametrize("name", ["learning_rate", "clip", "beta1", "warmup", "clean_ratio"])
+def test_settings_are_numbers(name):
+    for bad in (float("nan"), float("inf"), -1):
+        with pytest.raises(ValueError, match=f"{name}={bad}: pass"):
+            replace(SETTINGS["transformer"], **{name: bad})
+
+
+def test_batches_of_tokens_make_the_same_step(tmp_path):
+    """However 27 examples are cut into batches, a step over all of them is one mean."""
+    few = {"calm": True, "optimiser": "adagrad", "learning_rate": 0.05, "schedule": "constant", "eval_every": None}
+    whole = taught("transformer", tmp_path / "a", **few, steps=2, batch_size=27)
+    count = len(token_batches(tmp_path, 150))
+    assert count > 3
+    parts = taught("transformer", tmp_path / "b", **few, steps=2, max_tokens=150, accumulate=count)
+    for name in whole:
+        torch.testing.assert_close(parts[name], whole[name], rtol=0, atol=2e-6, msg=name)
+
+
+def token_batches(folder, most):
+    model, codec = made("transformer")
+    settings = replace(SETTINGS["transformer"], max_tokens=most, eval_every=None)
+    lesson = Fit(model, codec, EXAMPLES, [], settings, folder, 5)
+    batches = list(lesson.get_train_dataloader())
+    assert all(max(b["input_ids"].numel(), b["labels"].numel()) <= most for b in batches)
+    assert sum(len(b["labels"]) for b in batches) == len(EXAMPLES)
+    assert lesson.epoch_steps == len(batches)
+    return batches
+
+
+def test_what_is_long_or_unequal_is_left_out_and_counted(tmp_path):
+    """As the Moses script: up to so many tokens, and up to so many times the other side's; the end is no token."""
+    _, codec = made("pointer-generator")
+    texts = {"good": ("a b c", "d e"), "long": ("a " * 9, "b " * 9), "wide": ("a b c d", "e f"), "tall": ("a", "b c")}
+    examples = [Example(id, source, (target,)) for id, (source, target) in texts.items()]
+    rows = encoded(codec, examples)
+    lengths = sides(rows, END)
+    assert lengths.tolist() == [[3, 2], [9, 9], [4, 2], [1, 2]]
+    assert sides(rows).tolist() == [[3, 3], [9, 10], [4, 3], [1, 3]]
+    settings = replace(SETTINGS["pointer-generator"], clean_ratio=1.5, clean_length=8, steps=1)
+    assert clean(lengths, settings) == [0]
+    model, codec = made("pointer-generator")
+    with pytest.warns(UserWarning, match="3 of 4 training examples are too long or unequal and are left out"):
+        train(model, codec, examples, [], settings, tmp_path / "run", seed=1)
+
+
+def test_the_model_is_the_mean_of_the_last_checkpoints(tmp_path):
+    weights = taught("transformer", tmp_path, steps=8, save_every=2, average=3, eval_every=None)
+    files = [tmp_path / "checkpoints" / f"checkpoint-{n}" / "model.safetensors" for n in (4, 6, 8)]
+    saved = [load_file(file) for file in files]
+    assert not (tmp_path / "checkpoints" / "checkpoint-2").exists()
+    for name in saved[0]:
+        mean = sum(x[name].double() for x in saved) / 3
+        torch.testing.assert_close(weights[name].double(), mean, rtol=1e-6, atol=1e-8, msg=name)
+
+
+def test_each_number_of_the_gradient_is_clipped(tmp_path):
+    found = []
+
+    class Watch(TrainerCallback):
+        def on_optimizer_step(self, args, state, control, model, **_):
+            found.append(max(p.grad.abs().max().item() for p in model.parameters() if p.grad is not None))
+
+    for most in (0.0, 0.01):
+        lesson = fit("pointer-generator", tmp_path / str(most), clip_value=most, clip=0.0, steps=1)
+        lesson.add_callback(Watch())
+        lesson.train()
+    assert found[0] > 0.02
+    assert found[1] == pytest.approx(0.01)
+
+
+def test_computing_again_for_the_gradient_changes_nothing(tmp_path):
+    few = {**PLAIN, "steps": 2}
+    plain = taught("transformer", tmp_path / "a", **few)
+    again = taught("transformer", tmp_path / "b", **few, gradient_checkpointing=True)
+    for name in plain:
+        torch.testing.assert_close(again[name], plain[name], rtol=0, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.pt", "trainer_state.json", "files.json"])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(file, tmp_path):
+    expected = taught("transformer", tmp_path)
+    damaged = tmp_path / "checkpoints" / "checkpoint-10" / file
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    with pytest.warns(UserWarning, match=r"checkpoint-10 is damaged \(.*\) and removed: training goes on from step 8"):
+        found = taught("transformer", tmp_path)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 def test_a_batch_that_processes_cannot_share(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(ValueError, match="3 processes cannot share a batch of 8"):
+    with pytest.raises(ValueError, match="3 processes cannot share batch_size=8"):
         fit("transformer", tmp_path)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from dwindle.checkpoints import safe
-from dwindle.checkpoints.format import Checkpoint
+from dwindle.checkpoints.format import Checkpoint, text
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The first symbols of every dictionary, in the order of their numbers."""
@@ -89,7 +89,7 @@ def shape(given: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any
 def dictionary(file: Path) -> list[str]:
     """The symbols of a dictionary, special ones first."""
     symbols = list(SPECIAL.values())
-    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(text(file).split("\n"), 1):
         if line.strip():
             symbol, space, _ = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
             if not space:

@@ -92,4 +92,4 @@ def _tokenizer(symbols: list[str], encoder: Path, merges: Path) -> PreTrainedTok
     return fairseq.wrapped(tokenizer, "<s> $A </s>")
 
 
-FORMAT = Format("a BART of fairseq", "model.pt, dict.txt, and GPT-2's encoder.json and vocab.bpe", _fits, _open)
+FORMAT = Format("a BART of fairseq", _fits, _open)

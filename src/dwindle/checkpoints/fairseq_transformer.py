@@ -139,4 +139,4 @@ def _piece(symbol: str) -> str:
     return symbol + END
 
 
-FORMAT = Format("a Transformer of fairseq", "model.pt, dict.SOURCE.txt, dict.TARGET.txt and bpecodes", _fits, _open)
+FORMAT = Format("a Transformer of fairseq", _fits, _open)

@@ -42,14 +42,20 @@ class Format:
     """One kind of checkpoint."""
 
     name: str
-    files: str
-    """What a user has to have."""
     fits: Callable[[Checkpoint], bool]
     """Whether a checkpoint is of this kind, by the names in it."""
     open: Callable[[Checkpoint], Opened]
 
 
-def fill(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> PreTrainedModel:
+def text(file: Path) -> str:
+    """What a dictionary or vocabulary holds."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not UTF-8: get it again") from None
+
+
+def fill(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> None:
     """Put ``weights`` into ``model``: all that it learns must be there, in its shape, and nothing else."""
     own = {name: p for name, p in model.named_parameters() if p.requires_grad}  # weights that are shared: once
     if odd := sorted(own.keys() ^ weights.keys()):
@@ -59,7 +65,7 @@ def fill(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> P
     with torch.no_grad():
         for name, p in own.items():
             p.copy_(weights[name])
-    return model.eval()
+    model.eval()
 
 
 def weight(weights: Mapping[str, Tensor], name: str, file: Path) -> Tensor:

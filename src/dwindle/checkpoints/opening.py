@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dwindle.checkpoints import fairseq_bart, fairseq_transformer, presumm, safe, see, see_pytorch, top_down
-from dwindle.checkpoints.format import Checkpoint, Opened
+from dwindle.checkpoints.format import Checkpoint, Format, Opened
 from dwindle.checkpoints.tensorflow import Bundle
 from dwindle.models import build
 
@@ -27,9 +27,19 @@ def opened(path: Path) -> Opened:
     found = checkpoint(path)
     for kind in FORMATS:
         if kind.fits(found):
-            return kind.open(found)
+            return _understood(kind, found)
     known = ", ".join(kind.name for kind in FORMATS[:-1])
     raise ValueError(f"{found.file} is no checkpoint that is known here: those are {known}, and {FORMATS[-1].name}")
+
+
+def _understood(kind: Format, found: Checkpoint) -> Opened:
+    try:
+        return kind.open(found)
+    except (ValueError, OSError):
+        raise
+    except Exception as error:
+        # Settings and weights may be anything where a file is not what its names say.
+        raise ValueError(f"{found.file} looks like {kind.name}, but is not as that should be: get it again") from error
 
 
 def checkpoint(path: Path) -> Checkpoint:

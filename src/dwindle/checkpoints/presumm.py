@@ -8,13 +8,15 @@ from torch import Tensor
 from transformers import BertConfig, BertTokenizer
 
 from dwindle.checkpoints import safe
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, mismatch, weight
+from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, mismatch, text, weight
 from dwindle.models.presumm import PreSumm, PreSummConfig, writer
 from dwindle.models.subword import PRESUMM, SubwordCodec
 
 _ENCODER, _DECODER = "bert.model.", "decoder.transformer_layers."
 _HEAD = 64
 """The width of each head of a BERT."""
+_TARGET = 140
+"""The longest target of PreSumm's training, its start token included."""
 _PARTS = {
     r"^bert\.model\.": "encoder.",
     r"^decoder\.embeddings\.": "decoder.model.decoder.embed_tokens.",
@@ -65,8 +67,8 @@ def _open(checkpoint: Checkpoint) -> Opened:
     )
     model = PreSumm(config)
     fill(model, learned, checkpoint.file)
-    length = config.encoder.max_position_embeddings
-    codec = SubwordCodec(tokenizer, length, given.get("max_tgt_len") or 140, PRESUMM["separator"], sentences=True)
+    lengths = config.encoder.max_position_embeddings, given.get("max_tgt_len", _TARGET) - 1  # there the start counts
+    codec = SubwordCodec(tokenizer, *lengths, PRESUMM["separator"], sentences=True)
     layers = config.encoder.num_hidden_layers, config.decoder.decoder_layers
     return Opened(model, codec, f"PreSumm's abstractive model, {layers[0]} layers of BERT and {layers[1]} of its own")
 
@@ -79,7 +81,7 @@ def _renamed(name: str) -> str:
 
 def _tokenizer(checkpoint: Checkpoint) -> BertTokenizer:
     file = checkpoint.beside("vocab.txt", what="the vocabulary of BERT (bert-base-uncased)")
-    words = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    words = text(file).rstrip("\n").split("\n")
     tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
     if missing := set(PRESUMM.values()) - tokenizer.get_vocab().keys():
         raise ValueError(
@@ -130,4 +132,4 @@ def _layers(stored: Mapping[str, Tensor], prefix: str) -> int:
     return 1 + max(int(name.removeprefix(prefix).partition(".")[0]) for name in stored if name.startswith(prefix))
 
 
-FORMAT = Format("an abstractive model of PreSumm", "model_step_N.pt and the vocab.txt of its BERT", _fits, _open)
+FORMAT = Format("an abstractive model of PreSumm", _fits, _open)

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import torch
 
 _SHELLS = (
-    *("argparse.Namespace", "fairseq.", "omegaconf.", "models.optimizers.", "onmt."),
-    *("torch.optim.", "numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype", "typing.Any"),
+    *("argparse.Namespace", "fairseq.", "omegaconf.", "models.optimizers.", "torch.optim."),
+    *("numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype"),
 )
 """Names, or how they begin, of objects that are read as a ``Shell``: what the known projects store beside weights."""
 _NEW_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
@@ -73,11 +73,17 @@ def pickle_file(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             return _Reader(file, encoding="utf-8", errors="replace").load()
-    except (OSError, ValueError):
+    except OSError:
         raise
+    except _RefusedError as error:
+        raise ValueError(f"{path} stores more than data ({error}), which could run code: it is not opened") from None
     except Exception:
         # A pickle that ends early raises whatever its last opcode stumbles over.
         raise _broken(path) from None
+
+
+class _RefusedError(Exception):
+    """A name that is not known."""
 
 
 class _Reader(pickle.Unpickler):
@@ -89,7 +95,7 @@ class _Reader(pickle.Unpickler):
             return _KNOWN[whole]
         if whole.startswith(_SHELLS):
             return Shell
-        raise ValueError(f"this pickle stores more than data ({whole}), which could run code: it is not opened")
+        raise _RefusedError(whole)
 
 
 def _broken(path: Path) -> ValueError:

@@ -114,4 +114,4 @@ def _cell(stored: Mapping[str, Tensor], name: str, file: Path) -> tuple[Tensor, 
     return ours(weight(stored, f"{name}/{kernel}", file).T), ours(weight(stored, f"{name}/{bias}", file), _FORGET)
 
 
-FORMAT = Format("See's pointer-generator", "model-N.index, model-N.data-00000-of-00001 and vocab", _fits, _open)
+FORMAT = Format("See's pointer-generator", _fits, _open)

@@ -71,4 +71,4 @@ def _cell(part: Mapping[str, Tensor], suffix: str, file: Path) -> tuple[Tensor, 
     return ih, hh, one + two
 
 
-FORMAT = Format("a PyTorch port of See's pointer-generator", "the file of weights and vocab", _fits, _open)
+FORMAT = Format("a PyTorch port of See's pointer-generator", _fits, _open)

@@ -5,6 +5,7 @@ Its values are protocol buffers: type, shape, and where in which data file the n
 need of either format is read here: no compression, no partitioned variables.
 """
 
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -53,12 +54,15 @@ class Bundle(Mapping[str, Tensor]):
         file = self.index.with_suffix(f".data-{entry.shard:05d}-of-{self._shards:05d}")
         if not file.is_file():
             raise ValueError(f"there is no {file}: a TensorFlow checkpoint is its .index and all its .data files")
+        dtype = _TYPES[entry.dtype]
+        if math.prod(entry.shape) * dtype.itemsize != entry.size:
+            raise ValueError(f"{self.index}: the size of {name} does not fit its shape: get it again")
+        if file.stat().st_size < entry.offset + entry.size:  # before memory is taken for what is not there
+            raise ValueError(f"{file} ends before {name} does: it is cut off; get it again")
         with file.open("rb") as data:
             data.seek(entry.offset)
-            stored = data.read(entry.size)
-        if len(stored) < entry.size:
-            raise ValueError(f"{file} ends before {name} does: it is cut off; get it again")
-        return torch.frombuffer(bytearray(stored), dtype=_TYPES[entry.dtype]).reshape(entry.shape)
+            stored = bytearray(data.read(entry.size))
+        return torch.frombuffer(stored, dtype=dtype).reshape(entry.shape) if stored else torch.empty(entry.shape)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

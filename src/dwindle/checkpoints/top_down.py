@@ -103,4 +103,4 @@ def _rows(words: list[str]) -> list[int]:
     return special + [i for i, word in enumerate(words, 1) if word != _UNKNOWN]
 
 
-FORMAT = Format("a Top-Down captioner", "model.pth and infos_ID.pkl", _fits, _open)
+FORMAT = Format("a Top-Down captioner", _fits, _open)

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from dwindle.cli import terminal
-from dwindle.cli.running import running, say
+from dwindle.cli.jobs import guarded, say
 from dwindle.cli.terminal import Column
 from dwindle.folder import processes
 from dwindle.metrics.numbers import MINUS
@@ -34,7 +34,7 @@ def arena(
     Differences come with 95 % intervals over items and seeds, and p-values corrected across arms (Holm). An arena
     that was stopped goes on where it was.
     """
-    with running():
+    with guarded():
         from dwindle.runs import arena as arenas
         from dwindle.runs import recipe
 

@@ -1,4 +1,4 @@
-"""``dwindle coverage MODEL --text FILE``: what a model writes of one text, and what of the text it leaves out."""
+"""``dwindle coverage MODEL --text FILE`` or ``--audio FILE``: what a model writes of it, and what it leaves out."""
 
 import json
 import sys
@@ -12,38 +12,116 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from dwindle.folder.traces import Trace
+    from dwindle.listening.listeners import Finding, Listeners
 
 
 def coverage(
     model: Annotated[str, typer.Argument(help="A run folder, a saved model, a name on the hub.", show_default=False)],
     text: Annotated[Path, typer.Option("--text", help="The source, UTF-8; - for standard input.")] = Path("-"),
+    audio: Annotated[
+        Path | None, typer.Option(help="A WAV file, for a speech model with listeners.", show_default=False)
+    ] = None,
     rule: Annotated[str | None, typer.Option(help="Also look at the model with this rule.", show_default=False)] = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("coverage.html"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and write no file.")] = False,
 ) -> None:
     """Write the output for one text, rank the text's sentences by how little of them was used, and draw it all.
 
-    A text of one sentence is ranked word by word.
+    A text of one sentence is ranked word by word. Where listeners lie beside the model (see 'dwindle omissions'), what
+    they say was left out is marked too, with its error rate; for a sound, only that is shown.
 
     What coverage tells is disengagement, not misstatement: a sentence that was hardly used is likely left out, but one
     that was used much may still be misreported.
     """
+    if audio is not None:
+        _listen(model, audio, out, as_json)
+        return
     source = _read(text)
     try:
         from dwindle.generation.look import look
         from dwindle.report import coverage_page as made
-        from dwindle.report import page
+        from dwindle.report import heard, page
     except ModuleNotFoundError as error:
         raise ValueError(f"this needs {error.name}: type pip install 'dwindle[report,transformers]'") from None
     found = look(model, source, rule)
+    chosen = _listeners(model)
+    told = _finding(model, source, "".join(next(iter(found.values())).output), chosen) if chosen else None
     if as_json:
-        typer.echo(json.dumps([_record(name, one) for name, one in found.items()], ensure_ascii=False))
+        records = [_record(name, one) for name, one in found.items()]
+        if told and chosen:
+            records[0] |= {"left_out": _left_out(told, chosen)}
+        typer.echo(json.dumps(records, ensure_ascii=False))
         return
     console = Console(highlight=False)
     for name, one in found.items():
         _print(console, name, one)
-    page.write(out, made.html(found))
+    sections = []
+    if told and chosen:
+        _print_left_out(console, told, chosen)
+        sections.append(heard.text_section(told, source, chosen))
+    page.write(out, made.html(found, sections))
     console.print(f"Written: {escape(str(out))}")
+
+
+def _listeners(model: str) -> "Listeners | None":
+    """Those beside a model, if there are any and they tell something."""
+    from dwindle.listening.listeners import FILE, Listeners
+
+    path = Path(model) / FILE
+    chosen = Listeners.load(path) if path.is_file() else None
+    return chosen if chosen and chosen.tells else None
+
+
+def _finding(model: str, source: str, output: str, chosen: "Listeners") -> "Finding":
+    from dwindle.listening.audit import omissions
+    from dwindle.listening.opened import opened
+
+    (found,) = omissions(*opened(model), [(source, output)], chosen)
+    return found
+
+
+def _listen(model: str, audio: Path, out: Path, as_json: bool) -> None:
+    """The transcript of a sound, and the stretches of it that were not used."""
+    from dwindle.listening.audit import omissions
+    from dwindle.listening.opened import opened
+    from dwindle.listening.readers import reader_of
+    from dwindle.listening.sound import read_wave
+    from dwindle.report import heard, page
+
+    sound = read_wave(audio)
+    chosen = _listeners(model)
+    if chosen is None or chosen.unit != "seconds":
+        raise ValueError(
+            f"{model} has no listeners for sound beside it: choose them with dwindle.listeners, and save them"
+        )
+    network, processor = opened(model)
+    (transcript,) = reader_of(network, processor).write([sound])
+    (found,) = omissions(network, processor, [(sound, transcript)], chosen)
+    if as_json:
+        typer.echo(json.dumps({"model": model, "output": transcript, "left_out": _left_out(found, chosen)}))
+        return
+    console = Console(highlight=False)
+    console.print(f"{escape(transcript)}\n")
+    _print_left_out(console, found, chosen)
+    page.write(out, heard.sound_page(Path(model).name, sound.tolist(), audio.read_bytes(), transcript, found, chosen))
+    console.print(f"Written: {escape(str(out))}")
+
+
+def _left_out(found: "Finding", chosen: "Listeners") -> dict[str, Any]:
+    from dwindle.listening.bulk import record_of
+
+    record = record_of("", found, chosen.unit)
+    del record["id"]
+    return record | {"false_alarms": chosen.false_alarms}
+
+
+def _print_left_out(console: Console, found: "Finding", chosen: "Listeners") -> None:
+    from dwindle.report.heard import rate
+
+    spans = "; ".join(span.text or f"{span.start:.1f}-{span.end:.1f} s" for span in found.spans)
+    state = "[yellow]Likely left out[/]" if found.alarm else "No alarm"
+    console.print(f"{state}; marked: {escape(spans) or 'nothing'}")
+    console.print(f"[dim]{rate(chosen)}\n")
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""``dwindle demo``: two small comparisons from scratch, on made data; ``--illustration``: the idea in three steps."""
+"""``dwindle demo``: two small comparisons on synthetic data; ``--illustration``: the idea in three steps."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -12,13 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli.arena import show
-from dwindle.cli.running import running, say
+from dwindle.cli.jobs import guarded, say
 from dwindle.core.notation import rule
 from dwindle.report.illustration import RULES, Moment, draw, illustrate
 
 _WORLDS = {
-    "newsroom": ("a pointer-generator that sums up made news", ("plain", "cov", "dim", "dydim")),
-    "phrasebook": ("a Transformer that translates between two made languages", ("plain", "dim", "dydim")),
+    "newsroom": ("a pointer-generator that sums up synthetic news", ("plain", "cov", "dim", "dydim")),
+    "phrasebook": ("a Transformer that translates between two synthetic languages", ("plain", "dim", "dydim")),
 }
 
 
@@ -29,14 +29,14 @@ def demo(
         bool, typer.Option("--illustration", help="Only show the idea, on three decoding steps over four positions.")
     ] = False,
 ) -> None:
-    """Train two small models on made data, continue each with plain and with diminishing attention, and compare.
+    """Train two small models on synthetic data, continue each with plain and with diminishing attention, and compare.
 
     Ends with a table for each and a report with examples and heat maps. Stopped, it goes on where it was.
     """
     if illustration:
         _illustrate(out)
         return
-    with running():
+    with guarded():
         from dwindle.report import page, report
         from dwindle.runs import arena, recipe
 
@@ -52,7 +52,7 @@ def demo(
             jobs = {world: workers.submit(arena.fight, plan, out / world, say) for world, plan in plans.items()}
             results = {world: job.result() for world, job in jobs.items()}
         for world, result in results.items():
-            console.print(f"\n[bold]{world}[/], {_WORLDS[world][0]} (made data)\n")
+            console.print(f"\n[bold]{world}[/], {_WORLDS[world][0]} (synthetic data)\n")
             show(result)
         page.write(out / "report.html", report.html(report.make([out / world for world in _WORLDS])))
         console.print(f"\nReport, with what each output attended to: {escape(str(out / 'report.html'))}")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import terminal
-from dwindle.cli.running import Changes, running
+from dwindle.cli.jobs import Changes, guarded
 
 app = typer.Typer(help="List the recipes; show, copy or check one.", invoke_without_command=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="A name from the list, or a file.", show_default=False)]
@@ -23,7 +23,7 @@ def recipes(
     """List the recipes that come with dwindle; show, copy or check one."""
     if context.invoked_subcommand is not None:
         return
-    with running():
+    with guarded():
         from dwindle.runs import shelf
 
         found = [shelf.labels(name) for name in shelf.shipped()]
@@ -46,7 +46,7 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Every setting, bases and defaults filled in.")] = False,
 ) -> None:
     """Print a recipe: its file, or with --full every setting."""
-    with running():
+    with guarded():
         from dwindle.runs import shelf
 
         if not (full or changes):
@@ -60,7 +60,7 @@ def show(
 @app.command("copy")
 def copy(name: Name, file: Annotated[Path, typer.Argument(help="The new file.", show_default=False)]) -> None:
     """Copy a recipe to a file of your own, to change it."""
-    with running():
+    with guarded():
         from dwindle.folder import whole
         from dwindle.runs import shelf
 
@@ -76,7 +76,7 @@ def copy(name: Name, file: Annotated[Path, typer.Argument(help="The new file.", 
 @app.command("check")
 def check(name: Name, changes: Changes = None) -> None:
     """Check a recipe without running it: every key, type and value."""
-    with running():
+    with guarded():
         from dwindle.runs import recipe
 
         found = recipe.read(name, changes or [])

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import terminal
-from dwindle.cli.running import Changes, running, say, show_scores
+from dwindle.cli.jobs import Changes, guarded, say, show_scores
 from dwindle.folder import names, processes
 
 if TYPE_CHECKING:
@@ -32,21 +32,25 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one JSON object.")] = False,
 ) -> None:
-    """Run a recipe: train, generate, score. A run that was stopped goes on where it was.
+    """Run a recipe: train, generate, score. A run that was stopped goes on where it was. Where a recipe has a grid, all
+    its combinations are tried on dev, and the best is run on test.
 
     Changes reach into the recipe by dotted keys, values in YAML: training.steps=100 model.rule=dim:log. On several
     GPUs or machines: torchrun --nproc-per-node 4 -m dwindle.cli.main run RECIPE.
     """
-    with running():
+    with guarded():
+        from dwindle.runs import grid, steps
         from dwindle.runs import recipe as recipes
         from dwindle.runs import smoke as smokes
-        from dwindle.runs import steps
 
         wanted = recipes.read(recipe, changes or [])
         if plan:
             _show_plan(wanted, out)
             return
-        made = smokes.smoke(wanted, out, say) if smoke else steps.run(wanted, out, say=say)
+        if smoke:
+            made = smokes.smoke(wanted, out, say)
+        else:
+            made = grid.search(wanted, out, say) if wanted.grid else steps.run(wanted, out, say=say)
         if not processes.first():
             return
         if as_json:
@@ -77,7 +81,7 @@ def generate(folder: Folder) -> None:
 
 
 def _step(folder: Path, name: str) -> None:
-    with running():
+    with guarded():
         from dwindle.runs import job, steps
 
         found = job.find(folder)

@@ -6,7 +6,7 @@ articles are empty.
 - a folder with See's ``train_000.bin``, ... or ``train.bin``
 - a folder of ``.story`` files with lists of the splits: ``all_train.txt``, ``all_val.txt``, ``all_test.txt``
 
-An article that comes as one string is parted into sentences by rules.
+An article that comes as one string is split into sentences by rules.
 """
 
 import hashlib

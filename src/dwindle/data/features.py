@@ -30,7 +30,7 @@ def read(settings: DataSettings, split: Split) -> Sequence[Example]:
         raise ValueError(f"{place} has no {split}.json: {_ADVICE}")
     texts = parsed(file)
     if not isinstance(texts, dict):
-        raise ValueError(f'{file} is no JSON object: write {{"image id": "text", ...}}')
+        raise ValueError(f'{file} is not a JSON object: write {{"image id": "text", ...}}')
     return examples(settings, split, {id: _several(text, f"{file}, image {id}") for id, text in texts.items()})
 
 
@@ -51,7 +51,7 @@ def examples(settings: DataSettings, split: Split, texts: Mapping[str, Sequence[
 
 
 def paragraph(text: str) -> str:
-    """Lower case, words and punctuation parted by spaces, a newline after each sentence: how captions are scored."""
+    """Lower case, words and punctuation separated by spaces, a newline after each sentence: how captions are scored."""
     out = ""
     for token in _TOKENS.findall(text.lower()):
         out += token + ("\n" if token in _SENTENCE_ENDS else " ")

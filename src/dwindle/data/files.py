@@ -24,7 +24,7 @@ _DEV = ("dev", "val", "valid", "validation")
 
 
 class Lines(Sequence[str]):
-    """The lines of a UTF-8 file, plain or ``.gz``, parted by a newline and nothing else (not, say, U+2028)."""
+    """The lines of a UTF-8 file, plain or ``.gz``, separated by a newline and nothing else (not, say, U+2028)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

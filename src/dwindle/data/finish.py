@@ -1,4 +1,4 @@
-"""What is done to every example of a text corpus before a codec sees it: running text is parted into sentences,
+"""What is done to every example of a text corpus before a codec sees it: running text is split into sentences,
 texts are tokenised as Moses does, lower-cased. The last two only where a recipe asks for them. Cutting words into
 pieces belongs to the codec.
 """
@@ -35,7 +35,7 @@ class Finish:
 
 def finish(settings: DataSettings, source: str = "en", target: str = "en", articles: bool = False) -> Finish:
     """What the settings ask for. ``source`` and ``target`` are languages, two letters each; anything else, such as the
-    name of a column, is taken for English. The sources of ``articles`` are parted into sentences."""
+    name of a column, is taken for English. The sources of ``articles`` are split into sentences."""
     languages = (source if len(source) == 2 else "en", target if len(target) == 2 else "en")
     for language in languages if settings.moses else ():
         _tools(language)

@@ -85,7 +85,7 @@ def _opened(pictures: Path) -> tarfile.TarFile:
     try:
         return tarfile.open(pictures)
     except tarfile.TarError as error:
-        raise ValueError(f"{pictures} is no tar file ({error}): get it again") from None
+        raise ValueError(f"{pictures} is not a tar file ({error}): get it again") from None
 
 
 def _picture(archive: tarfile.TarFile, pictures: Path, name: str) -> npt.NDArray[np.float32]:
@@ -100,4 +100,4 @@ def _picture(archive: tarfile.TarFile, pictures: Path, name: str) -> npt.NDArray
     except KeyError:
         raise ValueError(f"{pictures} has no picture {name}: get it again") from None
     except (OSError, tarfile.TarError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{pictures}: {name} is no picture ({error}): get it again") from None
+        raise ValueError(f"{pictures}: {name} is not a picture ({error}): get it again") from None

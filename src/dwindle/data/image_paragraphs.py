@@ -31,5 +31,5 @@ def read(settings: DataSettings, split: Split) -> Sequence[Example]:
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{where} is no JSON list: get it again")
+        raise ValueError(f"{where} is not a JSON list: get it again")
     return value

@@ -31,7 +31,7 @@ CORPORA: dict[str, Callable[[DataSettings, Split], Sequence[Example]]] = {
 }
 
 SLOW = ("cnndm", "nyt50")
-"""Corpora whose texts are parted into sentences or parsed each time they are read, and are therefore kept prepared."""
+"""Corpora whose texts are split into sentences or parsed each time they are read, and are therefore kept prepared."""
 
 
 def load(settings: DataSettings, split: Split) -> Sequence[Example]:

@@ -87,7 +87,7 @@ def _tree(file: Path) -> ET.Element:
     try:
         return ET.parse(file).getroot()
     except (ET.ParseError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} is no NITF file ({error}): unpack the corpus again") from None
+        raise ValueError(f"{file} is not a NITF file ({error}): unpack the corpus again") from None
 
 
 def _year(tree: ET.Element) -> str:

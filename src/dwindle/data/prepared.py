@@ -1,4 +1,4 @@
-"""Texts that take time to read, kept: a split is read, parted into sentences and tokenised once, on all cores, and from
+"""Texts that take time to read, kept: a split is read, split into sentences and tokenised once, on all cores, and from
 then on mapped from the user's cache. What is kept is named after the settings and the files it was made of.
 """
 

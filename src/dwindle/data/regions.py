@@ -108,7 +108,7 @@ class Npz(Regions):
 
 @dataclass(frozen=True)
 class TsvRow(Regions):
-    """The line at byte ``offset``: image_id, image_w, image_h, num_boxes, boxes, features, parted by tabs."""
+    """The line at byte ``offset``: image_id, image_w, image_h, num_boxes, boxes, features, separated by tabs."""
 
     offset: int
 
@@ -134,7 +134,7 @@ class TsvRow(Regions):
             file.seek(self.offset)
             fields = file.readline().rstrip(b"\r\n").split(b"\t")
         if len(fields) != 6 or not fields[3].isdigit():
-            raise ValueError(f"{self} is no line of bottom-up features: it needs six fields parted by tabs")
+            raise ValueError(f"{self} is not a line of bottom-up features: it needs six fields separated by tabs")
         return int(fields[3]), fields[4], fields[5]
 
     def _numbers(self, text: bytes, rows: int) -> Array:
@@ -200,4 +200,4 @@ def _said(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise ValueError(f"{path} is not there: extract the features of this image") from None
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is no file of region features ({error})") from None
+        raise ValueError(f"{path} is not a file of region features ({error})") from None

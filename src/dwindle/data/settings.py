@@ -37,11 +37,11 @@ class DataSettings:
     corpus: str
     """A name from `dwindle.data.load.CORPORA`."""
     path: str | None = None
-    """Its folder or file; `hub:NAME` for a data set of the `datasets` hub. Made worlds have none."""
+    """Its folder or file; `hub:NAME` for a data set of the `datasets` hub. Synthetic worlds have none."""
     size: Size = field(default_factory=Size)
     """How many examples of each split."""
     seed: int = 1
-    """Seed of a made world."""
+    """Seed of a synthetic world."""
     source: str | None = None
     """Column (jsonl) or file ending (lines) of the sources. None: the corpus's own."""
     target: str | None = None
@@ -51,8 +51,8 @@ class DataSettings:
     lowercase: bool = False
     """Lower-case sources and references."""
     newsroom: Newsroom = field(default_factory=Newsroom)
-    """Knobs of the made world of that name."""
+    """Knobs of the synthetic world of that name."""
     phrasebook: Phrasebook = field(default_factory=Phrasebook)
-    """Knobs of the made world of that name."""
+    """Knobs of the synthetic world of that name."""
     scenes: Scenes = field(default_factory=Scenes)
-    """Knobs of the made world of that name; `path` is where its region features are kept (none: the user's cache)."""
+    """Knobs of the synthetic world of that name; `path` is where its features are kept (none: the user's cache)."""

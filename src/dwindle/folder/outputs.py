@@ -134,7 +134,7 @@ def same_items(base: Outputs, other: Outputs) -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines, parted by a newline character and nothing else (not, say, by U+2028)."""
+    """Numbered lines, separated by a newline character and nothing else (not, say, by U+2028)."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:

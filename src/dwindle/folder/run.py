@@ -90,5 +90,5 @@ def _yaml(file: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{file} is not YAML ({type(error).__name__}): write it again from its recipe") from None
     if not isinstance(settings, dict):
-        raise ValueError(f"{file} is no recipe: write it again from its recipe")
+        raise ValueError(f"{file} is not a recipe: write it again from its recipe")
     return settings

@@ -37,7 +37,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON ({error}): {remedy}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path} holds no JSON object: {remedy}")
+        raise ValueError(f"{path} does not hold a JSON object: {remedy}")
     return content
 
 

@@ -187,10 +187,7 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
             model, codec = _published(settings, start, kind)
     if isinstance(codec, SubwordCodec):
         presets.lengthen(model, max(settings.source_length, settings.target_length))
-    if isinstance(codec, SubwordCodec | WordCodec):
-        codec.source_length = settings.source_length
-    if isinstance(codec, SubwordCodec | WordCodec | RegionCodec):
-        codec.target_length = settings.target_length
+    codec.limit(settings.source_length, settings.target_length)
     return model, codec
 
 

@@ -40,6 +40,9 @@ class Codec(Protocol):
         ``cut`` in the row says whether the source was.
         """
 
+    def limit(self, source: int, target: int) -> None:
+        """From now on, cut sources and targets to so many tokens. Regions are not cut: a model reads all of them."""
+
     def collate(self, rows: list[Row]) -> Batch:
         """Rows as one padded batch; with ``labels`` (B, T), padded with -100, where the rows have targets."""
 

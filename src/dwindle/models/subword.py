@@ -13,7 +13,13 @@ from typing import Any, Self
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import (
+    AutoTokenizer,
+    MarianTokenizer,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from dwindle.models.codec import IGNORED, Batch, Row, padded
 
@@ -67,6 +73,9 @@ class SubwordCodec:
         if target is not None:
             row["labels"] = self._cut(self._target(self._lines(text_target=target)))
         return row
+
+    def limit(self, source: int, target: int) -> None:
+        self.source_length, self.target_length = source, target
 
     def collate(self, rows: list[Row]) -> Batch:
         padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": IGNORED}
@@ -192,9 +201,11 @@ def with_ends(tokenizer: Tokenizer, kind: str, **more: str) -> PreTrainedTokeniz
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, **more)
 
 
-def published(name: str, sentences: bool) -> tuple[PreTrainedTokenizerBase, str]:
-    """The tokenizer of a published model, and the token that parts sentences in it."""
+def published(name: str, sentences: bool) -> tuple[PreTrainedTokenizerBase, str | None]:
+    """The tokenizer of a published model, and the token between two sentences in it, if it knows any."""
     tokenizer = AutoTokenizer.from_pretrained(name)
+    if isinstance(tokenizer, MarianTokenizer):
+        return tokenizer, None  # a translator of single lines: a token more would be one that it could write
     known = tokenizer.get_vocab()
     if sentences and known.keys() >= set(PRESUMM.values()):
         tokenizer.add_special_tokens({k: v for k, v in PRESUMM.items() if k != "separator"})

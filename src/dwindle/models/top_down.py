@@ -8,7 +8,6 @@ It knows nothing of words, image files or training.
 Shapes: N images (or beams), S regions, D feature width, T words, H hidden size.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +19,11 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import ModelOutput
 
 from dwindle.attaching.record import Record
+from dwindle.core.additive.source import Source
 from dwindle.core.coverage import Coverage, state_dtype
 from dwindle.core.notation import row_rule
 from dwindle.models.codec import IGNORED
+from dwindle.models.recurrent import Repeated, lstm_cell
 from dwindle.models.vocabulary import END, PAD, START
 
 
@@ -124,20 +125,27 @@ class TopDownDecoder(nn.Module):
         given = torch.cat([self.embed(words), pooled.unsqueeze(1).expand(-1, words.shape[1], -1)], -1)
         return F.linear(given, lstm.weight_ih[:, lstm.hidden_size :], lstm.bias_ih + lstm.bias_hh)
 
-    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What every step uses: the attention LSTM's weights of (written, looked), the language LSTM's of (seen,
-        looked, written) and its bias."""
+    def steps(self, regions: Embedded, mask: Tensor) -> "Steps":
+        """What every step uses of the weights and of the regions; ``mask`` (N, S), True for a region."""
         look, write = self.attention_lstm, self.language_lstm
-        return (
-            torch.cat([look.weight_ih[:, : look.hidden_size], look.weight_hh], 1),
-            torch.cat([write.weight_ih, write.weight_hh], 1),
-            write.bias_ih + write.bias_hh,
+        return Steps(
+            Repeated(torch.cat([look.weight_ih[:, : look.hidden_size], look.weight_hh], 1)),
+            Repeated(self.query.weight, self.query.bias),
+            Repeated(torch.cat([write.weight_ih, write.weight_hh], 1), write.bias_ih + write.bias_hh),
+            Source(regions.keys, regions.last_hidden_state, mask, self.score.weight[0]),
         )
 
-    def attend(self, hidden: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-        """Additive attention w . tanh(K + Q h), (N, S), softmax over the regions that are there."""
-        scores: Tensor = self.score(torch.tanh(keys + self.query(hidden).unsqueeze(1))).squeeze(-1)
-        return scores.to(state_dtype(scores)).masked_fill(~mask, -math.inf).softmax(-1)
+
+@dataclass
+class Steps:
+    """What the steps of a loop share."""
+
+    look: Repeated
+    """The attention LSTM's gates from (written, looked)."""
+    query: Repeated
+    write: Repeated
+    """The language LSTM's gates from (seen, looked, written)."""
+    source: Source
 
 
 class TopDown(PreTrainedModel, GenerationMixin):
@@ -225,12 +233,12 @@ class TopDown(PreTrainedModel, GenerationMixin):
     def _led(self, words: Tensor, regions: Embedded, mask: Tensor, drawn: float) -> tuple[Tensor, Tensor]:
         """Logits (N, T, V), and the words (N, 1 + T) that were read and the next: the given ones (N, T), each drawn
         anew with the chance ``drawn``. Where all are drawn, T ends with the last text."""
-        state, used = self._begun(regions), self.decoder.weights()
+        state, steps = self._begun(regions), self.decoder.steps(regions, mask)
         read, logits = [words[:, 0]], []
         ended = torch.zeros_like(words[:, 0], dtype=torch.bool)
         for t in range(1, words.shape[1] + 1):
             given = self.decoder.read(read[-1].unsqueeze(1), regions.pooled)[:, 0]
-            state, _, _ = self._step(given, regions, mask, state, used)
+            state, _, _ = self._step(given, state, steps)
             logits.append(self.output(self.decoder.dropout(state.language[0])))
             own = torch.multinomial(logits[-1].detach().float().softmax(-1), 1).squeeze(1)
             chosen = torch.rand(len(own), device=own.device) < drawn
@@ -244,30 +252,26 @@ class TopDown(PreTrainedModel, GenerationMixin):
         self, words: Tensor, regions: Embedded, mask: Tensor, state: TopDownState | None
     ) -> tuple[Tensor, Tensor, Tensor, TopDownState]:
         """Hidden states (N, T, H), attention and diminished weights (N, T, S) of the words, and the state after."""
-        state, used = state or self._begun(regions), self.decoder.weights()
+        state, steps = state or self._begun(regions), self.decoder.steps(regions, mask)
         rows = []
         for read in self.decoder.read(words, regions.pooled).unbind(1):
-            state, attention, weights = self._step(read, regions, mask, state, used)
+            state, attention, weights = self._step(read, state, steps)
             rows.append((state.language[0], attention, weights))
         hidden, attentions, diminished = (torch.stack(column, 1) for column in zip(*rows, strict=True))
         return hidden, attentions, diminished, state
 
-    def _step(
-        self, read: Tensor, regions: Embedded, mask: Tensor, state: TopDownState, used: tuple[Tensor, Tensor, Tensor]
-    ) -> tuple[TopDownState, Tensor, Tensor]:
-        """One word, read as ``TopDownDecoder.read`` has it (N, 4H), with the weights of ``TopDownDecoder.weights``: the
-        state after it, attention and diminished weights (N, S)."""
-        look, write, bias = used
-        values, written = regions.last_hidden_state, state.language[0]
-        looking = _lstm(read + F.linear(torch.cat([written, state.attention[0]], -1), look), state.attention[1])
-        attention = self.decoder.attend(looking[0], regions.keys, mask)
+    def _step(self, read: Tensor, state: TopDownState, steps: Steps) -> tuple[TopDownState, Tensor, Tensor]:
+        """One word, read as ``TopDownDecoder.read`` has it (N, 4H): the state after it, attention and diminished
+        weights (N, S)."""
+        written, source = state.language[0], steps.source
+        looking = lstm_cell(read + steps.look(torch.cat([written, state.attention[0]], -1)), state.attention[1])
         # No region is special. Padding has no weight to lose, so a rule that protects special tokens protects that.
-        special = ~mask.unsqueeze(1) if self.rule.protect == "special" else None
-        weights, coverage = self.rule(attention[:, None, None], state.coverage, protected=special)  # (N, head, row, S)
-        weights = weights[:, 0, 0]
-        seen = (weights.to(values.dtype).unsqueeze(1) @ values).squeeze(1)
-        writing = _lstm(F.linear(torch.cat([seen, looking[0], written], -1), write, bias), state.language[1])
-        return TopDownState(looking, writing, coverage), attention, weights
+        special = ~source.mask.unsqueeze(1) if self.rule.protect == "special" else None
+        energy = source.energies(steps.query(looking[0])) + self.decoder.score.bias
+        looked = source.look(energy, self.rule, state.coverage, special)
+        gates = steps.write(torch.cat([looked.context, looking[0], written], -1))
+        after = TopDownState(looking, lstm_cell(gates, state.language[1]), looked.coverage)
+        return after, looked.log_attention.exp(), looked.weights
 
     def _begun(self, regions: Embedded) -> TopDownState:
         zero = regions.pooled.new_zeros(regions.pooled.shape)
@@ -312,13 +316,6 @@ class TopDown(PreTrainedModel, GenerationMixin):
     def _shifted(self, labels: Tensor) -> Tensor:
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)], 1)
-
-
-def _lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Hidden and cell state (N, H) from the gates (N, 4H) in PyTorch's order: input, forget, cell, output."""
-    enter, keep, new, leave = gates.chunk(4, -1)
-    cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
-    return leave.sigmoid() * cell.tanh(), cell
 
 
 def _mask(regions: Tensor, mask: Tensor | None) -> Tensor:

@@ -63,6 +63,9 @@ class RegionCodec:
             row["labels"] = [*self.vocabulary.ids(target.split())[: self.target_length - 1], END]
         return row
 
+    def limit(self, source: int, target: int) -> None:
+        self.target_length = target
+
     def collate(self, rows: list[Row]) -> Batch:
         most = max(len(row["features"]) for row in rows)
         features = torch.zeros(len(rows), most, self.width)

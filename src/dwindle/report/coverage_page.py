@@ -1,5 +1,7 @@
 """One text and what a model used of it: the coverage view as a page of its own."""
 
+from collections.abc import Sequence
+
 from dwindle import __version__
 from dwindle.analysis.left_out import THRESHOLD
 from dwindle.analysis.views import from_trace
@@ -8,10 +10,10 @@ from dwindle.report import page
 from dwindle.report.sections import LIMITS, Section
 
 
-def html(found: dict[str, Trace]) -> str:
-    """The page for traces of one source, by the names of their models."""
+def html(found: dict[str, Trace], first: Sequence[Section] = ()) -> str:
+    """The page for traces of one source, by the names of their models; ``first`` come before what was read."""
     one = next(iter(found.values()))
     item = {"id": one.id, "source": one.text, "views": [from_trace(trace) for trace in found.values()]}
     data = {"systems": list(found), "items": [item], "threshold": THRESHOLD}
     section = Section("coverage", "What was read", LIMITS, view="coverage", data=data)
-    return page.render("coverage.html", title=", ".join(found), part=section, version=__version__)
+    return page.render("coverage.html", title=", ".join(found), parts=[*first, section], version=__version__)

@@ -18,10 +18,11 @@ from markupsafe import Markup
 from dwindle.folder import whole
 
 
-def render(template: str, **values: Any) -> str:
-    """A whole page."""
+def render(template: str, sounds: bool = False, **values: Any) -> str:
+    """A whole page. ``sounds``: whether it may play those that are inside it."""
     style, script = _text("page.css"), _text("page.js")
     allowed = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    allowed += "; media-src data:" if sounds else ""
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     return (
         _templates().get_template(template).render(policy=policy, style=Markup(style), script=Markup(script), **values)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from dwindle.data.example import Split
 from dwindle.data.settings import DataSettings
 from dwindle.folder.purpose import ASKED, LABEL, Purpose, purpose
 from dwindle.generation.settings import DecodingSettings
@@ -18,6 +19,23 @@ from dwindle.metrics import paper
 from dwindle.models.settings import ModelSettings
 from dwindle.runs import schema, shelf
 from dwindle.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Several values for some settings, one combination of which is chosen on dev; see `dwindle.runs.grid`."""
+
+    by: str
+    """The metric that chooses."""
+    values: dict[str, list[Any]]
+    """The values of each setting, by dotted key; all combinations are tried."""
+
+    def __post_init__(self) -> None:
+        if not self.values or not all(self.values.values()):
+            raise ValueError("grid.values: give each setting one value or more, as in {model.layers: [1, 2]}")
+        for key in self.values:
+            if key.split(".")[0] not in ("model", "training", "decoding"):
+                raise ValueError(f"grid.values has {key}: a grid is over settings of model, training and decoding")
 
 
 @dataclass(frozen=True)
@@ -29,13 +47,17 @@ class Recipe:
     model: ModelSettings
     """What is built, or where its weights come from."""
     decoding: DecodingSettings
-    """How the test split is written."""
+    """How outputs are written."""
     metrics: list[str] = field(metadata=ASKED)
     """What is measured, by the names of ``dwindle score``."""
     training: TrainingSettings | None = None
     """How it is trained; null for a model that is used as it is."""
     start: "Recipe | None" = None
     """The recipe whose trained model this one continues."""
+    split: Split = field(default="test", metadata=ASKED)
+    """What is decoded and scored."""
+    grid: Grid | None = None
+    """Settings to be chosen on dev."""
     seed: int = field(default=1, metadata=ASKED)
     """Of fresh weights, order and dropout."""
     name: str = field(default="", metadata=LABEL)

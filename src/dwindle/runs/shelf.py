@@ -46,7 +46,7 @@ def change(mapping: dict[str, Any], changes: Sequence[str]) -> None:
     for text in changes:
         key, equals, value = text.partition("=")
         if not equals:
-            raise ValueError(f"{text!r} is no change of a recipe: write key=value, such as training.steps=100")
+            raise ValueError(f"{text!r} is not a change of a recipe: write key=value, such as training.steps=100")
         loaded = schema.load(value, f"the value of {key}")
         if key == "model.start" and loaded:
             mapping.pop("start", None)
@@ -75,7 +75,7 @@ def _file(name: str, folder: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise ValueError(f"{path} takes itself as a base or start, by way of {seen[-1]}: break the circle")
     mapping = schema.load(path.read_text(encoding="utf-8"), str(path))
     if not isinstance(mapping, dict):
-        raise ValueError(f"{path} is no recipe: write keys and values")
+        raise ValueError(f"{path} is not a recipe: write keys and values")
     own = path.relative_to(SHIPPED).with_suffix("").as_posix() if path.is_relative_to(SHIPPED) else path.stem
     return {"name": own} | _expanded(mapping, path, (*seen, path))
 

@@ -90,7 +90,7 @@ def train(run: Job, say: Say) -> None:
         model, codec = _built(run)
         _check_images(run, codec)
         examples, dev = run.examples("train"), run.examples("dev")
-        cut = fit(model, codec, examples, dev, settings, run.path, run.recipe.seed)
+        cut = fit(model, codec, examples, dev, settings, run.path, run.recipe.seed, run.recipe.decoding)
         if processes.first():
             models.save(model, codec, run.model)
         counts |= {"examples": len(examples), "truncated": cut, "parameters": model.num_parameters()}
@@ -99,14 +99,14 @@ def train(run: Job, say: Say) -> None:
 
 
 def generate(run: Job, say: Say) -> None:
-    """Write the outputs of the test split, and what they covered."""
+    """Write the outputs of the test split, or the recipe's, and what they covered."""
     if run.done("generate"):
         return
     if run.recipe.training and not run.done("train"):
         raise ValueError(f"{run} is not trained: type dwindle train {run}")
     say(f"{run}: generating")
     with run.stage("generate") as counts:
-        examples = run.examples("test")
+        examples = run.examples(run.recipe.split)
         if run.recipe.model.kind == "lead-3":
             _lead(run, examples)
         else:
@@ -145,7 +145,7 @@ def borrow(run: Job, other: Job) -> None:
     if run.done("train") or not run.recipe.training or not other.done("train"):
         return
     changed = recipe.changes(run.recipe, other.recipe)
-    if any(not change.key.startswith(("decoding.", "metrics")) for change in changed):
+    if any(not change.key.startswith(("decoding.", "metrics", "split")) for change in changed):
         return
     with run.stage("train") as counts:
         if processes.first():

@@ -1,12 +1,19 @@
-"""Checkpoints on disk: whole or not there. They are written beside their place and moved into it when finished."""
+"""Checkpoints on disk: whole or not there. They are written beside their place and moved into it when finished, with a
+list of their files: one that was damaged since is noticed."""
 
+import hashlib
+import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 WRITING = ".writing"
 """The folder in which a checkpoint grows. What is found there was never finished."""
+LISTED = "files.json"
+"""The digest of each file of a checkpoint."""
 KEPT = 2
+"""So many at least, the last ones."""
 
 
 def step_of(checkpoint: Path) -> int:
@@ -27,14 +34,45 @@ def last_step(folder: Path) -> int:
     return step_of(found[-1]) if found else 0
 
 
-def keep(folder: Path, step: int) -> None:
-    """Move the checkpoint of ``step`` to its place, and let go of older ones."""
+def keep(folder: Path, step: int, count: int = KEPT) -> None:
+    """Move the checkpoint of ``step`` to its place, and let go of all but the last ``count``."""
     name = f"checkpoint-{step}"
     shutil.rmtree(folder / name, ignore_errors=True)  # a whole one is not written twice
-    (folder / WRITING / name).rename(folder / name)
+    written = folder / WRITING / name
+    (written / LISTED).write_text(json.dumps(_digests(written)), encoding="utf-8")
+    written.rename(folder / name)
     clear(folder)
-    for old in checkpoints(folder)[:-KEPT]:
+    for old in checkpoints(folder)[: -max(count, KEPT)]:
         shutil.rmtree(old)
+
+
+def drop_damaged(folder: Path) -> None:
+    """Remove the checkpoints whose files are not as they were written, and say so."""
+    for path in checkpoints(folder):
+        if not (damage := _damage(path)):
+            continue
+        shutil.rmtree(path)
+        step = last_step(folder)
+        warnings.warn(f"{path} is damaged ({damage}) and removed: training goes on from step {step}", stacklevel=3)
+
+
+def _damage(checkpoint: Path) -> str | None:
+    """What is wrong with a checkpoint, if anything is."""
+    try:
+        listed = json.loads((checkpoint / LISTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return f"its {LISTED} cannot be read"
+    found = _digests(checkpoint)
+    return next((f"{name} is not as it was written" for name in listed if found.get(name) != listed[name]), None)
+
+
+def _digests(checkpoint: Path) -> dict[str, str]:
+    digests = {}
+    for file in sorted(checkpoint.iterdir()):
+        if file.name != LISTED:
+            with file.open("rb") as opened:
+                digests[file.name] = hashlib.file_digest(opened, "blake2b").hexdigest()
+    return digests
 
 
 def clear(folder: Path) -> None:

@@ -16,7 +16,8 @@ def optimiser(model: PreTrainedModel, settings: TrainingSettings) -> Optimizer:
     """The optimiser of ``settings`` over the weights of ``model``. An encoder with its own rate comes first."""
     groups = _groups(model, settings)
     if settings.optimiser == "adagrad":
-        return torch.optim.Adagrad(groups, initial_accumulator_value=settings.accumulator)
+        fused = all(p.is_cpu for p in model.parameters()) or None  # one pass over the weights, not five; CPUs only
+        return torch.optim.Adagrad(groups, initial_accumulator_value=settings.accumulator, fused=fused)
     kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     return kind(groups, betas=(settings.beta1, settings.beta2))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from dwindle.data.example import Example
@@ -46,6 +47,12 @@ class Encoded(Dataset[Row]):
     def __getitem__(self, index: int) -> Row:
         columns = self._columns.items()
         return {name: _read(values[places[index] : places[index + 1]]) for name, (values, places) in columns}
+
+    def count(self, name: str, end: int | None = None) -> npt.NDArray[np.int64]:
+        """(N,): how many values each row has in a column, an ``end`` that comes last not counted."""
+        values, places = self._columns[name]
+        counts: npt.NDArray[np.int64] = np.diff(places)
+        return counts if end is None else counts - ((values[places[1:] - 1] == end) & (counts > 0))
 
 
 def encoded(codec: Codec, examples: Sequence[Example]) -> Encoded:

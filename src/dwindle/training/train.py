@@ -3,15 +3,22 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import torch
 from transformers import PreTrainedModel
 
 from dwindle.attaching.carrier import Carrier
 from dwindle.data.example import Example
+from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
-from dwindle.training.checkpoints import checkpoints, last_step
+from dwindle.models.top_down import TopDown
+from dwindle.training.checkpoints import checkpoints, drop_damaged, last_step
 from dwindle.training.settings import TrainingSettings
 from dwindle.training.trainer import Fit
+
+if TYPE_CHECKING:
+    from dwindle.training.choosing import Choosing
 
 
 def train(
@@ -22,12 +29,13 @@ def train(
     settings: TrainingSettings,
     folder: Path,
     seed: int,
+    decoding: DecodingSettings | None = None,
 ) -> int:
     """Train ``model`` in place. Checkpoints go to ``folder/checkpoints``, from where the same call goes on after it was
     stopped; curves for TensorBoard go to ``folder/logs``.
 
-    ``seed`` draws dropout and the order of the examples. Started by ``torchrun`` or ``accelerate launch``, processes
-    share each batch.
+    ``seed`` draws dropout and the order of the examples. ``decoding`` is how dev is written, where the model is chosen
+    by what it writes. Started by ``torchrun`` or ``accelerate launch``, processes share each batch.
 
     Returns:
         How many training sources were cut to the model's length.
@@ -38,6 +46,12 @@ def train(
     if settings.coverage_loss is not None:
         model.config.coverage_loss = settings.coverage_loss
     fit = _trainer(settings)(model, codec, train, dev, settings, folder, seed)
+    chooser = _chooser(settings, codec, dev, decoding, folder)
+    if chooser:
+        fit.add_callback(chooser)
+    if fit.is_world_process_zero():
+        drop_damaged(fit.home)
+    fit.accelerator.wait_for_everyone()
     found = checkpoints(fit.home)
     try:
         if last_step(fit.home) >= fit.last_step:  # stopped after the last step, before the model was saved
@@ -48,8 +62,27 @@ def train(
         step = last_step(fit.home)
         print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
         raise
+    if settings.average > 1:
+        fit.average()
+    if chooser:
+        fit.accelerator.wait_for_everyone()  # for the first process to have chosen
+        fit._load_from_checkpoint(str(chooser.chosen()))
     model.eval()
     return fit.cut
+
+
+def _chooser(
+    settings: TrainingSettings,
+    codec: Codec,
+    dev: Sequence[Example],
+    decoding: DecodingSettings | None,
+    folder: Path,
+) -> "Choosing | None":
+    if settings.choose is None:
+        return None
+    from dwindle.training.choosing import Choosing  # needs the metrics
+
+    return Choosing(settings.choose, codec, dev, decoding or DecodingSettings(), folder)
 
 
 def _trainer(settings: TrainingSettings) -> type[Fit]:
@@ -64,5 +97,13 @@ def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
     """Refuse what this model cannot be trained with."""
     if settings.label_smoothing and isinstance(model, Carrier):
         raise ValueError(f"{type(model).__name__} has its own loss, without label smoothing: leave label_smoothing out")
+    if settings.gradient_checkpointing and not model.supports_gradient_checkpointing:
+        raise ValueError(f"{type(model).__name__} cannot forget and compute again: leave gradient_checkpointing out")
+    if settings.scheduled_sampling and not isinstance(model, TopDown):
+        raise ValueError(
+            f"scheduled_sampling is of a top-down captioner, not of a {type(model).__name__}: leave it out"
+        )
+    if settings.fp16 and not torch.accelerator.is_available():
+        raise ValueError("fp16 is for GPUs, and there is none here: set training.fp16=false, or training.bf16=true")
     if settings.coverage_loss is not None and not getattr(model.config, "coverage", False):
         raise ValueError("coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave it out")

@@ -33,9 +33,10 @@ from dwindle.folder import processes
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
 from dwindle.models.pointer_generator.model import PointerGenerator
-from dwindle.training.checkpoints import WRITING, clear, keep, last_step
+from dwindle.training.checkpoints import WRITING, checkpoints, clear, keep, last_step
+from dwindle.training.lengths import Picked, picked
 from dwindle.training.optimise import optimiser, schedule
-from dwindle.training.order import Order
+from dwindle.training.order import Order, TokenOrder
 from dwindle.training.rows import Encoded, Looked, encoded
 from dwindle.training.settings import TrainingSettings
 
@@ -62,9 +63,8 @@ class Fit(Seq2SeqTrainer):
         seed: int,
     ) -> None:
         self.codec, self.settings, self.home = codec, settings, folder / "checkpoints"
-        rows = self.rows(train, "training")
-        lengths = list(map(int, rows.lengths)) if settings.by_length else None
-        self.order = Order(len(rows), seed, settings.batch_size, lengths)
+        rows = picked(self.rows(train, "training"), settings, model.config.eos_token_id)
+        self.order = _order(rows, settings, seed)
         clear(self.home)
         super().__init__(
             model,
@@ -75,10 +75,10 @@ class Fit(Seq2SeqTrainer):
                 eval_strategy="steps" if dev else "no",
                 ddp_find_unused_parameters=False,
             ),
-            data_collator=self.collate,
+            data_collator=self._collated,
             train_dataset=rows,
             eval_dataset=self.rows(dev, "dev") if dev else None,
-            callbacks=[_StopAtNan()],
+            callbacks=[_StopAtNan(), _ClipValues(self)],
         )
         self.model_accepts_loss_kwargs = False  # most library models take the count of items and do not use it
         self.remove_callback(PrinterCallback)
@@ -88,7 +88,8 @@ class Fit(Seq2SeqTrainer):
     @property
     def epoch_steps(self) -> int:
         """Steps in an epoch."""
-        return math.ceil(len(self.order) / self.settings.batch_size / self.settings.accumulate)
+        batch = 1 if self.settings.max_tokens else self.settings.batch_size  # an order of batches, or of examples
+        return math.ceil(len(self.order) / batch / self.settings.accumulate)
 
     @property
     def last_step(self) -> int:
@@ -125,9 +126,21 @@ class Fit(Seq2SeqTrainer):
     def collate(self, rows: list[Row]) -> Batch:
         return self.codec.collate(rows)
 
+    def _collated(self, rows: list[Any]) -> Batch:
+        """Rows; or one list of rows, where the order has whole batches."""
+        return self.collate(rows[0] if isinstance(rows[0], list) else rows)
+
+    @property
+    def own_words(self) -> float:
+        """Scheduled sampling: the chance that a word is read as the captioner drew it, in this epoch."""
+        grown = self.settings.sampling_step * (self.order.epoch // self.settings.sampling_every)
+        return min(grown, self.settings.scheduled_sampling)
+
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The mean loss of a micro-batch, over what ``count`` counts. ``model`` may be wrapped."""
         if isinstance(self.model, Carrier):  # its loss is built in, as its rule is
+            if model.training and self.own_words:
+                batch["drawn"] = self.own_words
             mean: Tensor = model(**batch).loss
             return mean
         labels = batch.pop("labels")
@@ -180,8 +193,20 @@ class Fit(Seq2SeqTrainer):
             self._created_lr_scheduler = True
         return self.lr_scheduler
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Order:
+    def _get_train_sampler(self, train_dataset: Any = None) -> Order | TokenOrder:
         return self.order
+
+    def average(self) -> None:
+        """Make the weights the mean of the last checkpoints, as fairseq's ``scripts/average_checkpoints.py``."""
+        paths = checkpoints(self.home)[-self.settings.average :]
+        total: dict[str, Tensor] = {}
+        for path in paths:
+            self._load_from_checkpoint(str(path))
+            for name, weight in self.model.state_dict().items():
+                if weight.is_floating_point():
+                    total[name] = total.get(name, 0) + weight.double()
+        mean = {name: (weight / len(paths)).float() for name, weight in total.items()}
+        self.model.load_state_dict(mean, strict=False)  # what is no such number is as in the last one
 
     def _run_epoch(self, **about: Any) -> None:
         self.order.epoch = about["epoch"]
@@ -211,7 +236,7 @@ class Fit(Seq2SeqTrainer):
             self.args.output_dir = str(self.home)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            keep(self.home, self.state.global_step)
+            keep(self.home, self.state.global_step, self.settings.average)
         self.accelerator.wait_for_everyone()
 
 
@@ -223,23 +248,41 @@ class _StopAtNan(TrainerCallback):
             raise ValueError(f"the loss is {logs['loss']} at step {state.global_step}: {_DIVERGED}")
 
 
+class _ClipValues(TrainerCallback):
+    """Each number of the gradient by itself, as the captioner's baseline clips (``misc/utils.py``)."""
+
+    def __init__(self, fit: Fit) -> None:
+        self.fit = fit
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if most := self.fit.settings.clip_value:
+            self.fit.accelerator.clip_grad_value_(self.fit.model.parameters(), most)
+
+
+def _order(rows: Picked, settings: TrainingSettings, seed: int) -> Order | TokenOrder:
+    if settings.max_tokens:
+        return TokenOrder(rows.tokens, seed, settings.max_tokens, settings.accumulate)
+    return Order(len(rows), seed, settings.batch_size, rows.lengths if settings.by_length else None)
+
+
 def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
     """The library's arguments for ``settings``, and ``more`` of them."""
-    shared = processes.count()
-    if settings.batch_size % shared:
-        raise ValueError(
-            f"{shared} processes cannot share a batch of {settings.batch_size}: make it a multiple of {shared}"
-        )
+    launched = processes.count()
+    shared = "accumulate" if settings.max_tokens else "batch_size"  # whole batches of a step, or a part of each
+    if (count := getattr(settings, shared)) % launched:
+        raise ValueError(f"{launched} processes cannot share {shared}={count}: make it a multiple of {launched}")
     length = {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
     found = Seq2SeqTrainingArguments(
         output_dir=str(home),
         **length,
         **more,
-        per_device_train_batch_size=settings.batch_size // shared,
-        per_device_eval_batch_size=settings.batch_size // shared,
-        gradient_accumulation_steps=settings.accumulate,
+        per_device_train_batch_size=1 if settings.max_tokens else settings.batch_size // launched,
+        per_device_eval_batch_size=max(1, settings.batch_size // launched),
+        gradient_accumulation_steps=settings.accumulate // (launched if settings.max_tokens else 1),
         max_grad_norm=settings.clip,
         bf16=settings.bf16,
+        fp16=settings.fp16,
+        gradient_checkpointing=settings.gradient_checkpointing,
         save_strategy="steps",
         save_steps=settings.save_every,
         eval_steps=settings.eval_every or sys.maxsize,

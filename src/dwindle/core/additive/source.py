@@ -47,10 +47,11 @@ class Source:
         wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
         self._end = _End.apply(self._sums, *given) if wanted else None  # type: ignore[no-untyped-call]
 
-    def energies(self, query: Tensor, coverage: Tensor) -> Tensor:
-        """(N, S) of queries (N, A): v . tanh(k_i + q + w c_i), c being the coverage (N, S); in float32 or better."""
+    def energies(self, query: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """(N, S) of queries (N, A): v . tanh(k_i + q + w c_i), in float32 or better; c is the coverage (N, S), which is
+        only looked at where there is a w."""
         query = query.to(self.keys.dtype).contiguous()
-        total = None if self.covered is None else coverage.to(self.keys.dtype).contiguous()
+        total = None if self.covered is None or coverage is None else coverage.to(self.keys.dtype).contiguous()
         covered = None if self.covered is None else self.covered.detach()
         given = (self.keys.detach(), self.mask, self.score.detach(), covered)
         energy: Tensor = _Energies.apply(self._sums, self._end, query, total, *given)  # type: ignore[no-untyped-call]

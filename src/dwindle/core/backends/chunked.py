@@ -20,6 +20,7 @@ from dwindle.core.softmax import attended
 from dwindle.core.transforms import transformed
 
 _FEW = 2**17  # weights: calling more operations costs more than what fewer hold in memory
+_SHORT = 2**14  # weights of a head: options take more operations, and their eager form is slow only where rows are many
 _ELEMENTS = 2**20  # of a tile: what an operation reads and writes should stay in a cache
 _ROWS = 64
 _FREED = 31 * 2**20
@@ -36,7 +37,9 @@ def objection(call: Call) -> str | None:
 
 def pays(call: Call) -> bool:
     """Not for few weights."""
-    return call.query.shape[:3].numel() * call.key.shape[2] > _FEW and call.value.numel() > 0
+    (b, h, t, _), s = call.query.shape, call.key.shape[2]
+    options = call.rule.renormalise or call.rule.share_heads or call.protected is not None or call.felt is not None
+    return b * h * t * s > _FEW and call.value.numel() > 0 and not (options and t * s < _SHORT)
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:

@@ -89,7 +89,7 @@ class Diminish(torch.autograd.Function):
     def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
         a, seen, peak, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
-        space, heads = ctx.space, a.numel() // max(1, seen.numel())
+        space, heads = ctx.space, max(1, a.numel() // max(1, seen.numel()))
         d = torch.zeros_like(a) if d is None else d
         da, flow, peaks = d, None, None
         if mode:

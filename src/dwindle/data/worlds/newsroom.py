@@ -1,4 +1,4 @@
-"""The made world ``newsroom``: articles of facts, and summaries of the salient ones.
+"""The synthetic world ``newsroom``: articles of facts, and summaries of the salient ones.
 
 A fact is who did what to which thing. An article tells its news, tells some of it again with another verb, and is
 padded with what happened long ago and with quotes. Nothing in the form of a sentence says that it repeats another: one

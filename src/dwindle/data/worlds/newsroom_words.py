@@ -1,4 +1,4 @@
-"""The words of the made world ``newsroom``: its verbs, things and forms of a sentence. No chance in here.
+"""The words of the synthetic world ``newsroom``: its verbs, things and forms of a sentence. No chance in here.
 
 A form is a sentence with places for ``{who}``, ``{verb}`` and ``{thing}``. Every verb is its own participle, so each
 goes into each form.

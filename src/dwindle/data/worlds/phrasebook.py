@@ -1,5 +1,5 @@
-"""The made world ``phrasebook``: sentences of one made language and their translation into another, word for word
-accounted for.
+"""The synthetic world ``phrasebook``: sentences of one synthetic language and their translation into another, accounted
+for word by word.
 
 The source language puts the verb second and the adjective before its noun; the target language puts the verb last
 and the adjective after its noun, where it takes the form of the noun's class. A source word becomes no word (the

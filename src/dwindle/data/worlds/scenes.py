@@ -1,4 +1,4 @@
-"""The made world ``scenes``: pictures of coloured things among clutter, and paragraphs that describe them.
+"""The synthetic world ``scenes``: pictures of coloured things among clutter, and paragraphs that describe them.
 
 A picture has a ground, things (shape, colour, size, pattern, no two alike in shape and colour), specks of the same
 shapes and colours that are too small to be described, and grey clutter. A detector is played: each thing gets one to

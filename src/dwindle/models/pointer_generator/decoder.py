@@ -79,8 +79,9 @@ class Decoder(nn.Module):
         hidden, cell = lstm_cell(gates(torch.cat([fed, state.hidden], dim=-1)), state.cell)
         energy = state.source.energies(query(torch.cat([cell, hidden], dim=-1)), state.coverage.total[:, 0])
         past, energy = self._over_time(energy, state)
-        nothing = state.source.mask.new_zeros(1)  # in this source is special, so nothing is protected as such
-        looked = state.source.look(energy, self.rule, state.coverage, protected=nothing)
+        # Nothing in this source is special, so nothing is protected as such.
+        special = state.source.mask.new_zeros(1) if self.rule.protect == "special" else None
+        looked = state.source.look(energy, self.rule, state.coverage, special)
         after = State(state.source, hidden, cell, looked.context, looked.coverage, past, state.words + 1)
         return (fed, hidden, cell, looked.log_attention, looked.weights), after
 

@@ -113,7 +113,7 @@ class _Vocabulary:
         scores = torch.mm(hidden, self.weight.mT, out=self.scores[: len(hidden)])
         self.risen = scores.to(state_dtype(scores))
         picked = self.risen.gather(1, self._inside(ids)).squeeze(1) + self.bias[self._inside(ids).squeeze(1)]
-        few = self.risen.split(max(1, _CACHE // len(self.weight)))  # type: ignore[no-untyped-call]
+        few = torch.split(self.risen, max(1, _CACHE // len(self.weight)))
         highest, self.mass = (torch.cat(x) for x in zip(*(_rise(x, self.bias) for x in few), strict=True))
         return (picked - highest - self.mass.log()).where(ids < len(self.weight), NEVER)
 

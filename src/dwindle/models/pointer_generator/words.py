@@ -59,6 +59,9 @@ class WordCodec:
             row["labels"] = [*ids, END][: self.target_length]  # a target that is cut has no end, as in See's code
         return row
 
+    def limit(self, source: int, target: int) -> None:
+        self.source_length, self.target_length = source, target
+
     def collate(self, rows: list[Row]) -> Batch:
         batch = {
             "input_ids": padded([row["input_ids"] for row in rows], PAD),
@@ -76,8 +79,8 @@ class WordCodec:
         return [self._text(ids, oov[i // times]) for i, ids in enumerate(sequences.tolist())]
 
     @property
-    def sentence_break(self) -> int:
-        return _BREAK
+    def sentence_break(self) -> int | None:
+        return _BREAK if self.parted else None
 
     def words(self, ids: list[int]) -> list[str]:
         return [str(id) for id in ids]  # a token is a word, copied ones too

@@ -2,7 +2,7 @@
 // What the page gains where scripts run: the browser of examples, the coverage view, and the mark of the section in view.
 // Texts only ever become text nodes.
 
-const VIEWS = {examples, coverage};
+const VIEWS = {examples, coverage, sound};
 
 function start() {
   for (const place of document.querySelectorAll(".view")) {
@@ -46,7 +46,8 @@ function signed(value, digits = 2) {
 // The examples: a list to sort by gain or loss, and one item with its texts side by side.
 
 function examples(place, data) {
-  const state = {other: data.systems.length > 1 ? 1 : 0, metric: 0, order: 0, item: null};
+  const state = {other: data.systems.length > 1 ? 1 : 0, metric: 0, order: 0, item: null, sought: ""};
+  const home = place.dataset.from.replace(/-data$/, "");
   const list = make("ol", {class: "list", role: "listbox", tabindex: "0", "aria-label": "Items", onkeydown: move});
   const detail = make("div", {class: "detail", "aria-live": "polite"});
   const orders = state.other ? ["Largest gains", "Largest losses", "By id"] : ["By id"];
@@ -55,8 +56,32 @@ function examples(place, data) {
   if (data.systems.length > 2) controls.append(choice("Compare", data.systems.slice(1), k => { state.other = k + 1; fill(); }));
   if (data.metrics.length) controls.append(choice("by", data.metrics.map(m => m[1]), k => { state.metric = k; fill(); }));
   if (state.other) controls.append(buttons(orders, k => { state.order = k; fill(); }));
+  const search = make("input", {type: "search", placeholder: "Search ids and texts", "aria-label": "Search", oninput: () => {
+    state.sought = search.value.toLowerCase();
+    fill();
+  }});
+  controls.append(search);
   place.append(controls, make("div", {class: "browser"}, list, detail));
   fill();
+  addEventListener("hashchange", linked);
+  linked();
+
+  // A link to an example opens it.
+  function linked() {
+    const item = data.items.find(one => location.hash === link(one));
+    if (!item) return;
+    show(item);
+    place.scrollIntoView();
+  }
+
+  function link(item) {
+    return `#${home}/${encodeURIComponent(item.id)}`;
+  }
+
+  function found(item) {
+    const texts = [item.id, ...(item.source ?? []), ...item.references, ...item.outputs.flat().map(part => part[0])];
+    return texts.join("").toLowerCase().includes(state.sought);
+  }
 
   function gain(item) {
     if (!state.other || !data.metrics.length) return 0;
@@ -65,11 +90,12 @@ function examples(place, data) {
   }
 
   function fill() {
-    const items = [...data.items];
+    const items = data.items.filter(found);
     if (state.other && state.order < 2) items.sort((a, b) => (gain(b) - gain(a)) * (state.order ? -1 : 1));
     const most = Math.max(...items.map(item => Math.abs(gain(item))), 1e-9);
     list.replaceChildren(...items.map(item => entry(item, most)));
-    show(items[0]);
+    if (items.length) show(items[0]);
+    else detail.replaceChildren(make("p", {class: "missing"}, "No example has this text."));
   }
 
   function entry(item, most) {
@@ -101,7 +127,7 @@ function examples(place, data) {
     const shown = data.systems.map((_, k) => k).filter(k => data.systems.length <= 3 || k === 0 || k === state.other);
     const sentences = (item.source ?? []).map(text => make("span", {}, text));
     detail.replaceChildren(
-      make("h3", {}, item.id),
+      make("h3", {}, make("a", {href: link(item), title: "A link to this example"}, item.id)),
       make("p", {class: "key"},
         item.source ? make("span", {}, make("span", {class: "copied"}, "copied"), " three words or more in a row from the source") : null,
         data.systems.length > 1 ? make("span", {}, make("span", {class: "other"}, "differs"), ` not in ${data.systems[0]}'s output`) : null,
@@ -147,9 +173,10 @@ function coverage(place, data) {
   const list = make("ol", {class: "list", role: "listbox", tabindex: "0", "aria-label": "Items", onkeydown: move});
   const detail = make("div", {class: "detail"});
   const play = make("button", {type: "button", onclick: toggle}, "Play the steps");
+  const slider = make("input", {type: "range", min: 0, value: 0, "aria-label": "Step", oninput: () => { stop(); at(slider.valueAsNumber); }});
   const controls = make("div", {class: "controls"});
   if (data.systems.length > 2) controls.append(choice("Compare", data.systems.slice(1), k => { state.other = k + 1; show(state.item); }));
-  controls.append(buttons(["What was used", "What was looked at"], k => { state.mode = k ? "raw" : "effective"; show(state.item); }), play);
+  controls.append(buttons(["What was used", "What was looked at"], k => { state.mode = k ? "raw" : "effective"; show(state.item); }), play, slider);
   let panels = [];
   place.append(controls);
   if (data.items.length > 1) {
@@ -183,8 +210,11 @@ function coverage(place, data) {
     const shown = [...new Set([0, state.other])].filter(k => item.views[k]);
     const views = shown.map(k => ({name: data.systems[k], colour: k % 8, ...unpacked(item.views[k])}));
     const scale = Math.max(...views.map(view => quantile(view[state.mode], .97)), 1e-9);
-    panels = views.map(view => panel(item, view, scale));
-    play.hidden = !views.some(view => view.rows);
+    const most = Math.max(...views.map(view => view.rows?.most ?? 0), 1e-9);
+    panels = views.map(view => panel(item, view, scale, most));
+    play.hidden = slider.hidden = !views.some(view => view.rows);
+    slider.max = Math.max(...panels.map(one => one.steps), 0);
+    slider.value = 0;
     detail.replaceChildren(
       ...(data.items.length > 1 ? [make("h3", {}, item.id)] : []),
       legend(),
@@ -196,10 +226,12 @@ function coverage(place, data) {
     const what = state.mode === "raw" ? "the attention it got in all steps" : "the weight it was used with in all steps";
     return make("p", {class: "key"},
       make("span", {}, make("span", {class: "ramp"}), ` a token's coverage: ${what}`),
+      play.hidden ? null : make("span", {}, make("span", {class: "both"}, "a word hovered"), " outline: looked at in that step, fill: used, on one scale for all steps"),
       make("span", {}, make("span", {class: "left"}, "left out?"), ` parts with at most ${data.threshold} of the average`));
   }
 
-  function panel(item, view, scale) {
+  // ``scale``: of coverage; ``most``: the largest attention in any step, so that a shade means the same in each.
+  function panel(item, view, scale, most) {
     const source = shadedSource(item.source, view, data.threshold);
     const caption = make("p", {class: "caption", "aria-live": "polite"});
     const tokens = view.output.map(text => make("span", {class: "token"}, text.trimStart()));
@@ -240,11 +272,12 @@ function coverage(place, data) {
     // What one step attended to.
     function row(t) {
       one.at = t;
-      const weights = view.rows[state.mode](t);
+      const weights = view.rows[state.mode](t), looked = view.rows.raw(t);
       tokens.forEach((token, k) => { shade(token, 0); token.classList.toggle("now", k === t); });
-      source.shade(weights, Math.max(...weights));
-      const best = weights.map((w, s) => [w, s]).sort((a, b) => b[0] - a[0]).slice(0, 3).filter(([w]) => w > 0);
-      caption.textContent = `Step ${t + 1}: ` + best.map(([w, s]) => `${view.tokens[s].trim() || "\u21b5"} ${w.toFixed(2)}`).join(", ");
+      source.shade(weights, most, looked);
+      const best = looked.map((w, s) => [w, s]).sort((a, b) => b[0] - a[0]).slice(0, 3).filter(([w]) => w > 0);
+      const number = (w, s) => state.mode === "raw" ? w.toFixed(2) : `${weights[s].toFixed(2)} of ${w.toFixed(2)}`;
+      caption.textContent = `Step ${t + 1}: ` + best.map(([w, s]) => `${view.tokens[s].trim() || "\u21b5"} ${number(w, s)}`).join(", ");
     }
 
     // Which steps attended to one position.
@@ -267,15 +300,20 @@ function coverage(place, data) {
     }
   }
 
+  // The coverage after so many steps; 0 is the whole output.
+  function at(steps) {
+    slider.value = steps;
+    panels.forEach(one => steps ? one.upTo(steps - 1) : one.rest());
+  }
+
   function toggle() {
-    if (state.timer) { stop(); panels.forEach(one => one.rest()); return; }
-    const last = Math.max(...panels.map(one => one.steps));
-    let t = 0;
+    if (state.timer) { stop(); at(0); return; }
+    let done = 0;
     play.textContent = "Stop";
     state.timer = setInterval(() => {
-      if (t >= last) { stop(); return; }
-      panels.forEach(one => one.upTo(t));
-      t += 1;
+      if (done >= Number(slider.max)) { stop(); return; }
+      done += 1;
+      at(done);
     }, 260);
   }
 
@@ -311,11 +349,21 @@ function shadedSource(text, view, threshold) {
     end = last;
   }
   const element = make("div", {class: "words shaded", dir: "auto"}, ...pieces, text.slice(end));
-  return {element, marks, shade: (values, most) => marks.forEach((mark, s) => mark && shade(mark, values[s] / (most || 1)))};
+  const part = (values, s, most) => (values ? values[s] : 0) / (most || 1);
+  const shaded = (values, most, outlines = null) => marks.forEach((mark, s) => {
+    if (!mark) return;
+    shade(mark, part(values, s, most));
+    outline(mark, part(outlines, s, most));
+  });
+  return {element, marks, shade: shaded};
 }
 
 function shade(element, value) {
   element.style.backgroundColor = value > .01 ? `color-mix(in srgb, var(--shade) ${(Math.min(value, 1) * 62).toFixed(1)}%, transparent)` : "";
+}
+
+function outline(element, value) {
+  element.style.boxShadow = value > .01 ? `inset 0 0 0 1.5px color-mix(in srgb, var(--shade) ${(Math.min(value, 1) * 100).toFixed(1)}%, transparent)` : "";
 }
 
 function leastCovered(item, view, threshold) {
@@ -338,7 +386,8 @@ function unpacked(view) {
   const made = {...view, raw: numbers(view.raw), effective: numbers(view.effective), rows: null};
   if (!view.weights) return made;
   const width = view.places.length, [raw, effective] = [numbers(view.attention), numbers(view.weights)];
-  made.rows = {raw: t => raw.slice(t * width, (t + 1) * width), effective: t => effective.slice(t * width, (t + 1) * width)};
+  const row = rows => t => rows.slice(t * width, (t + 1) * width);
+  made.rows = {raw: row(raw), effective: row(effective), most: raw.reduce((a, b) => Math.max(a, b), 0)};
   return made;
 }
 
@@ -368,6 +417,23 @@ function follow() {
     }
   }, {rootMargin: "-20% 0px -75% 0px"});
   document.querySelectorAll("section[id]").forEach(section => seen.observe(section));
+}
+
+// A waveform that plays from where it is clicked.
+function sound(place, data) {
+  const audio = make("audio", {controls: "", src: `data:audio/wav;base64,${data.wave}`});
+  const wave = place.parentElement.querySelector(".wave"), now = wave.querySelector(".now");
+  wave.addEventListener("click", event => {
+    const box = wave.getBoundingClientRect();
+    audio.currentTime = (event.clientX - box.left) / box.width * data.seconds;
+    audio.play();
+  });
+  audio.addEventListener("timeupdate", () => {
+    const x = audio.currentTime / data.seconds * wave.viewBox.baseVal.width;
+    now.setAttribute("x1", x);
+    now.setAttribute("x2", x);
+  });
+  place.append(audio);
 }
 
 start();

@@ -15,6 +15,7 @@ from dwindle.core.backends.call import block_rows
 from dwindle.core.coverage import state_dtype
 
 _ROWS, _TILE = 256, 2**21  # a tile of scores: at most so many target rows, and elements (rows x S)
+_SHARED = 128, 2**24  # the same of heads that share a coverage and are held at once
 _FEWEST = 16  # rows, however long the source
 _OPTIONS = 6, 8  # where a rule has its options
 _INPUTS = (
@@ -54,7 +55,8 @@ def blocks(t: int, s: int, heads: int = 1) -> int:
 
     ``heads``: how many share a coverage, and are held at once.
     """
-    most = max(_FEWEST, min(_ROWS, _TILE // max(heads * s, 1)))
+    rows, elements = (_ROWS, _TILE) if heads == 1 else _SHARED
+    most = max(_FEWEST, min(rows, elements // max(heads * s, 1)))
     return max(1, -(-t // block_rows(t, most)))
 
 

@@ -21,7 +21,7 @@ Changes = Annotated[
 
 
 @contextlib.contextmanager
-def running() -> Iterator[None]:
+def guarded() -> Iterator[None]:
     """Say what to install when a room cannot be entered, and how to go on after Ctrl-C."""
     try:
         yield

@@ -1,0 +1,101 @@
+"""What listeners say was left out, to look at: marked words of a text, or unused stretches of a sound.
+
+Texts are escaped. A sound is drawn as a waveform, with its unused stretches shaded; where scripts run, a click plays it
+from there.
+"""
+
+import base64
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from dwindle import __version__
+from dwindle.listening.listeners import Finding, Listeners
+from dwindle.report import page
+from dwindle.report.sections import Section
+
+_WIDTH, _HEIGHT, _BARS = 960, 120, 480
+
+
+def rate(listeners: Listeners) -> str:
+    """The error rate, in words."""
+    parts = "words" if listeners.unit == "characters" else "half seconds"
+    return (
+        f"Of outputs that leave nothing out, {listeners.false_alarms:.0%} would be alarmed, and as large a share of "
+        f"their {parts} marked: calibrated on {listeners.origin.get('calibrated_on', '?')} outputs. Attention tells "
+        "disengagement, not misstatement: what is marked was hardly used."
+    )
+
+
+def text_section(found: Finding, text: str, listeners: Listeners) -> Section:
+    """The source with what was left out marked."""
+    section = Section("left-out", "What was left out", f"{_verdict(found, listeners)} {rate(listeners)}")
+    pieces, end = [], 0
+    for span in found.spans:
+        start, stop = int(span.start), int(span.end)
+        pieces += [escape(text[end:start]), _mark(text[start:stop], span.score)]
+        end = stop
+    rest, unread = text[end : int(found.read)], text[max(end, int(found.read)) :]
+    pieces.append(escape(rest))
+    if unread:
+        pieces.append(Markup('<span class="unread" title="not read by the model">{}</span>').format(unread))
+    section.charts.append(
+        Markup('<div class="text whole"><p class="words">{}</p></div>').format(Markup("").join(pieces))
+    )
+    return section
+
+
+def sound_page(
+    name: str, samples: Sequence[float], wave: bytes, transcript: str, found: Finding, listeners: Listeners
+) -> str:
+    """The waveform of ``samples`` with its unused stretches shaded, and the transcript. ``wave`` is the file itself."""
+    section = Section(
+        "sound",
+        "What was left out",
+        f"{_verdict(found, listeners)} {rate(listeners)}",
+        charts=[waveform(samples, found), Markup('<p class="words">{}</p>').format(transcript)],
+        view="sound",
+        data={"wave": base64.b64encode(wave).decode(), "seconds": found.length},
+    )
+    return page.render("coverage.html", title=name, parts=[section], version=__version__, sounds=True)
+
+
+def waveform(samples: Sequence[float], found: Finding) -> Markup:
+    """Loudness over time as inline SVG; what was left out and what was not read are shaded."""
+    size = max(1, len(samples) // _BARS)
+    peaks = [max(map(abs, samples[n : n + size]), default=0.0) for n in range(0, len(samples), size)]
+    most = max(peaks, default=0.0) or 1.0
+    middle = _HEIGHT / 2
+    step = _WIDTH / max(len(peaks), 1)
+    path = " ".join(
+        f"M{n * step:.1f} {middle - p / most * middle:.1f}V{middle + p / most * middle:.1f}"
+        for n, p in enumerate(peaks)
+    )
+    shades = [("gone", span.start, span.end, f"left out, score {span.score:.1f}") for span in found.spans]
+    if found.read < found.length:
+        shades.append(("unread", found.read, found.length, "not read by the model"))
+    scale = _WIDTH / (found.length or 1.0)
+    boxes = [
+        _shade(kind, start * scale, (min(end, found.length) - start) * scale, say) for kind, start, end, say in shades
+    ]
+    return Markup(
+        '<svg class="wave" viewBox="0 0 {w} {h}" role="img" aria-label="waveform"><path d="{d}"/>{boxes}'
+        '<line class="now" x1="0" x2="0" y1="0" y2="{h}"/></svg>'
+    ).format(w=_WIDTH, h=_HEIGHT, d=path, boxes=Markup("").join(boxes))
+
+
+def _shade(kind: str, x: float, width: float, say: str) -> Markup:
+    return Markup('<rect class="{}" x="{:.1f}" y="0" width="{:.1f}" height="{}"><title>{}</title></rect>').format(
+        kind, x, width, _HEIGHT, say
+    )
+
+
+def _mark(text: str, score: float) -> Markup:
+    return Markup('<mark class="met" title="score {:.1f}">{}</mark>').format(score, text)
+
+
+def _verdict(found: Finding, listeners: Listeners) -> str:
+    if found.score is None:
+        return "There is nothing here that could be left out."
+    said = "Alarm: something is likely left out" if found.alarm else "No alarm"
+    return f"{said} (score {found.score:.2f}, threshold {listeners.threshold:.2f})."

@@ -1,0 +1,42 @@
+"""What listeners say was left out, drawn."""
+
+import re
+
+from dwindle.listening.listeners import Finding, Listeners, Span
+from dwindle.report import heard
+
+EARS = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "characters", {}, True, (), {"calibrated_on": 40})
+
+
+def finding(*spans, length=20.0, read=20.0, score=3.0):
+    return Finding(score, score > 2, tuple(spans), (), (), length, read)
+
+
+def test_marked_words_are_escaped_and_the_rate_is_said():
+    text = "a <b> bridge closed "
+    section = heard.text_section(finding(Span(2, 5, "<b>", 3.2), read=13.0), text, EARS)
+    (made,) = section.charts
+    assert '<mark class="met" title="score 3.2">&lt;b&gt;</mark>' in made
+    assert '<span class="unread" title="not read by the model">closed </span>'.replace("closed ", text[13:]) in made
+    assert "5%" in section.lead
+    assert "Alarm" in section.lead
+    shown = re.sub("<[^>]+>", "", made).replace("&lt;", "<").replace("&gt;", ">")
+    assert shown == text
+
+
+def test_unused_stretches_are_shaded():
+    found = finding(Span(1.0, 2.0, "", 4.0), length=4.0, read=3.0)
+    made = heard.waveform([0.0, 0.5, -1.0, 0.2] * 100, found)
+    assert '<rect class="gone" x="240.0" y="0" width="240.0"' in made
+    assert '<rect class="unread" x="720.0" y="0" width="240.0"' in made
+
+
+def test_a_sound_page_may_play_what_is_in_it_and_nothing_else():
+    made = heard.sound_page("whisper", [0.1] * 10, b"RIFF", "hello <there>", finding(length=1.0, read=1.0), EARS)
+    assert "media-src data:" in made
+    assert "hello &lt;there&gt;" in made
+    assert "UklGRg==" in made
+
+
+def test_silence_is_said():
+    assert "nothing here" in heard.text_section(Finding(None, False, (), (), (), 1, 1), ".", EARS).lead
