@@ -60,6 +60,77 @@ def _quiet(code: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+FENCES = {
+    "attaching/library.py",  # transformers: its registry, caches and configs
+    "attaching/threads.py",  # the stacks of other threads
+    "core/additive/source.py",  # the backward pass that autograd is in
+    "core/transforms.py",  # whether torch.func looks on
+    "generation/search.py",  # the steps of the library's beam search
+    "listening/choose.py",  # where a model came from
+    "models/recurrent.py",  # the backward pass that autograd is in
+    "study/pages.py",  # a form that starlette has read
+    "training/train.py",  # the trainer's checkpoints
+}
+"""The files that may use private names of other libraries. Whoever moves to another version looks here."""
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_replace"  # tuples have that for all to use
+
+
+def written(tree: ast.AST) -> set[str]:
+    """The names that a file defines or sets."""
+    made = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    stored = [node for node in ast.walk(tree) if isinstance(getattr(node, "ctx", None), ast.Store)]
+    return made | {getattr(node, "id", getattr(node, "attr", "")) for node in stored}
+
+
+def strange(tree: ast.AST, own: set[str]) -> set[str]:
+    """The private names in a file that are not ``own``: another library's."""
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("dwindle"):
+            found |= {*(node.module or "").split("."), *(alias.name for alias in node.names)}
+    return {name for name in found if private(name) and name not in own}
+
+
+def test_private_names_of_other_libraries_stay_behind_their_fences():
+    trees = {file.relative_to(HOME).as_posix(): ast.parse(file.read_text("utf-8")) for file in HOME.rglob("*.py")}
+    own = set().union(*map(written, trees.values()))
+    using = {name: found for name, tree in trees.items() if (found := strange(tree, own))}
+    assert {name: found for name, found in using.items() if name not in FENCES} == {}
+
+
+def test_the_fence_sees_attributes_and_imports():
+    tree = ast.parse("from torch._C import x\nfrom os import _exit\nmodel._beam_search()\nself._mine()")
+    assert strange(tree, {"_mine"}) == {"_C", "_exit", "_beam_search"}
+
+
+def test_no_cycle_even_for_type_checkers():
+    """No two files import each other, inside functions and for type checkers included."""
+
+    def files(module: str) -> list[Path]:
+        path = HOME.parent / module.replace(".", "/")
+        return [f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()]
+
+    graph: dict[Path, set[Path]] = {}
+    for file in HOME.rglob("*.py"):
+        nodes = [n for n in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(n, ast.ImportFrom)]
+        names = [name for n in nodes for name in (n.module or "", *(f"{n.module}.{a.name}" for a in n.names))]
+        graph[file] = {f for name in names if name.startswith("dwindle.") for f in files(name)} - {file}
+
+    def reached(start: Path) -> set[Path]:
+        seen: set[Path] = set()
+        waiting = [start]
+        while waiting:
+            new = graph.get(waiting.pop(), set()) - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    assert [file.name for file in graph if file in reached(file)] == []
+
+
 def test_import_is_light_and_quiet():
     _quiet("import sys, dwindle; assert not {'torch', 'transformers', 'typer', 'rich'} & set(sys.modules)")
     # The compiler alone takes as long as all of torch, and the library of models twice that.

@@ -200,3 +200,15 @@ def test_forward_called_directly(attention):
         model.forward(**inputs)
         again = model.forward(**source(), decoder_input_ids=target()).logits
         torch.testing.assert_close(again, logits(model), rtol=0, atol=1e-3)
+
+
+def test_a_backend_by_name():
+    """It computes the same, and does not go into the config: another machine may not have it."""
+    model, other = bart(), bart()
+    dwindle.attach(model, RULE, backend="eager")
+    dwindle.attach(other, RULE)
+    torch.testing.assert_close(logits(model), logits(other), rtol=0, atol=1e-4)
+    assert model.config.dwindle == other.config.dwindle
+    dwindle.attach(model, RULE, backend="triton")
+    with pytest.raises(ValueError, match="backend 'triton' cannot do this"):
+        logits(model)

@@ -307,3 +307,28 @@ def test_parts_called_by_themselves_see_their_own_source(rule):
         model(**source(seed=9), decoder_input_ids=rows)
         given = {"encoder_hidden_states": states, "encoder_attention_mask": one["attention_mask"]}
         assert torch.equal(model.get_decoder()(rows, **given, use_cache=False).last_hidden_state, expected)
+
+
+@pytest.mark.parametrize("rule", [RULE, "training-free", "temporal"])
+def test_beams_that_have_moved_advance_in_place(rule, monkeypatch):
+    """As many steps as there are, but the first; the same as with a coverage made anew at each step."""
+    model = attached(rule)
+    taken = []
+    overwritten = CoveredLayer.overwritten
+    monkeypatch.setattr(CoveredLayer, "overwritten", lambda layer, n: (taken.append(n), overwritten(layer, n))[1])
+    found = generated(model, source(), num_beams=4)
+    assert taken == [1] * (11 * 3)
+    monkeypatch.setattr(CoveredLayer, "overwritable", False)
+    assert same(generated(model, source(), num_beams=4), found, atol=1e-5)
+    assert len(taken) == 11 * 3
+
+
+def test_what_was_advanced_in_place_is_not_taken_back():
+    model = attached(RULE)
+    with torch.no_grad():
+        states = model.get_encoder()(**source())
+        cache = model(encoder_outputs=states, decoder_input_ids=target(3)).past_key_values
+        cache.reorder_cache(torch.tensor([1, 0]))
+        model(encoder_outputs=states, decoder_input_ids=target(1), past_key_values=cache)
+    with pytest.raises(ValueError, match="too far back"):
+        cache.crop(-1)

@@ -22,6 +22,7 @@ from dwindle.attaching.library import (
     StaticLayer,
     StaticSlidingWindowLayer,
     layer_at,
+    mark_static,
     unregistered,
 )
 
@@ -113,7 +114,7 @@ class CoveredLayer:
                 self.coverage = after.clone()
                 if not torch.compiler.is_compiling():
                     for x in (*self.coverage, self.seen):
-                        torch._dynamo.mark_static_address(x)
+                        mark_static(x)
             else:
                 self.coverage.copy_(after)
             return

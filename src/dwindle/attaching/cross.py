@@ -1,9 +1,10 @@
 """Cross-attention: a rule in modules that call the library's registry of attention functions.
 
-``attend`` is registered as an attention function. The hook on each module hands it a ``Pass``: the cache layer that has
-the coverage, and which rows and positions are special in this call. What the modules cannot see comes from hooks
-further out, through the scope of the thread; the special tokens of a source also lie on the storage of the encoder's
-states, where a recomputed layer and a decoder called by itself find them. Nothing here finds modules or attaches.
+``attend`` is registered as an attention function. The hook on each module hands it a ``CrossPass``: the cache layer
+that has the coverage, and which rows and positions are special in this call. What the modules cannot see comes from
+hooks further out, through the scope of the thread; the special tokens of a source also lie on the storage of the
+encoder's states, where a recomputed layer and a decoder called by itself find them. Nothing here finds modules or
+attaches.
 
 Shapes: B batch, H heads, T rows of this call, S source positions.
 """
@@ -36,7 +37,7 @@ _STATES = ("key_value_states", "encoder_hidden_states", "cross_attention_states"
 
 
 @dataclass
-class Pass:
+class CrossPass:
     """One forward pass of one attached module."""
 
     at: Attached
@@ -108,7 +109,7 @@ class CrossAttention(Attached):
         layer = None if cache is None else covered(cache, module.layer_idx, rows)  # type: ignore[arg-type]
         mask = self.link.here.masks.pop(self.name, None)
         real = None if mask is None else _real_rows(mask, rows, layer)
-        one = Pass(self, batch, layer, real, self._special(batch, layer, args, kwargs))
+        one = CrossPass(self, batch, layer, real, self._special(batch, layer, args, kwargs))
         return args, {**kwargs, "dwindle_pass": one}
 
     def _special(
@@ -189,17 +190,15 @@ def attend(
     dropout: float = 0.0,
     position_bias: Tensor | None = None,
     softcap: float | None = None,
-    dwindle_pass: Pass | None = None,
+    dwindle_pass: CrossPass | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
     if dwindle_pass is None:
         raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     one = dwindle_pass
-    work = Work(
-        query, key, value, Scoring(_mask(attention_mask, one.rows), position_bias, scaling, softcap),
-        one.rule, one.protected(key.shape[2]), one.at.link.backend,
-    )  # fmt: skip
+    scoring = Scoring(_mask(attention_mask, one.rows), position_bias, scaling, softcap)
+    work = CrossWork(query, key, value, scoring, one.rule, one.protected(key.shape[2]), one.at.link.backend)
     before, rows = one.coverage, query.shape[2]
     weights = None
     if one.layer is not None and one.layer.overwritable and not one.at.seen:
@@ -215,7 +214,7 @@ def attend(
 
 
 @dataclass(frozen=True)
-class Work:
+class CrossWork:
     """What one call of ``attend`` computes with."""
 
     query: Tensor
@@ -237,7 +236,7 @@ class Work:
         return first.attention(before)[1]
 
 
-def _visible(one: Pass, work: Work, before: Any, dropout: float) -> tuple[Tensor, Tensor, Any]:
+def _visible(one: CrossPass, work: CrossWork, before: Any, dropout: float) -> tuple[Tensor, Tensor, Any]:
     """The same with the rows of attention held in memory, for whoever wants to see them."""
     scores = work.scoring.scores(work.query, work.key)
     by_head = None if work.protected is None else work.protected[:, None, :]

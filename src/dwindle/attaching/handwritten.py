@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from dwindle.attaching.cross import CrossAttention, Pass
+from dwindle.attaching.cross import CrossAttention, CrossPass
 from dwindle.attaching.find import Path
 
 
@@ -36,7 +36,7 @@ class _Forward:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
 
-    def __call__(self, *args: Any, dwindle_pass: Pass, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, dwindle_pass: CrossPass, **kwargs: Any) -> Any:
         with _Diminish(dwindle_pass):
             return type(self.module).forward(self.module, *args, **kwargs)
 
@@ -44,7 +44,7 @@ class _Forward:
 class _Diminish(TorchFunctionMode):
     """Inside it, the first softmax over rows returns diminished weights."""
 
-    def __init__(self, one: Pass) -> None:
+    def __init__(self, one: CrossPass) -> None:
         super().__init__()
         self.one = one
         self.done = False

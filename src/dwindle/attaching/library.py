@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 _INSTALL = "pip install 'transformers>=5.22,<5.23'"
 
 try:
@@ -41,6 +43,7 @@ __all__ = [
     "call_instead",
     "implementation",
     "layer_at",
+    "mark_static",
     "unexpected_without",
     "unregistered",
 ]
@@ -94,6 +97,11 @@ def layer_at(cache: Cache, index: int) -> Any:
         while len(cache.layers) <= index:
             cache.layers.append(cache.layer_class_to_replicate())
     return cache.layers[index] if index < len(cache.layers) else None
+
+
+def mark_static(x: torch.Tensor) -> None:
+    """Tell the compiler that ``x`` stays where it is, as the library does with the tensors of its static caches."""
+    torch._dynamo.mark_static_address(x)
 
 
 def unregistered(name: str, bases: tuple[type[Any], ...]) -> type[Any]:

@@ -113,7 +113,7 @@ class HandDown(Begin):
 
 
 @dataclass
-class Pass:
+class PromptPass:
     """One forward pass of one attached module."""
 
     at: Attached
@@ -161,7 +161,7 @@ class PromptAttention(Attached):
         cache = cache_among(args, kwargs)
         layer = None if cache is None else covered_itself(cache, module.layer_idx)  # type: ignore[arg-type]
         source = _source(prompt, layer, batch, rows).to(hidden.device)
-        one = Pass(
+        one = PromptPass(
             self,
             rule=replace(row_rule(self.link.rule), protect=()),
             layer=layer,
@@ -183,7 +183,7 @@ def attend(
     dropout: float = 0.0,
     position_bias: Tensor | None = None,
     softcap: float | None = None,
-    dwindle_pass: Pass | None = None,
+    dwindle_pass: PromptPass | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
@@ -198,7 +198,7 @@ def attend(
     if not torch.compiler.is_compiling():
         start = _first_row(feels)
         _refuse_unseen(one, feels[:, start:], mask[..., start:, :], query.shape[2], others.get("sliding_window"))
-    work = Work(one, query, key, value, Scoring(mask, position_bias, scaling, softcap), feels)
+    work = PromptWork(one, query, key, value, Scoring(mask, position_bias, scaling, softcap), feels)
     if one.at.seen:
         context, weights = work.visible(dropout)
     else:
@@ -207,10 +207,10 @@ def attend(
 
 
 @dataclass(frozen=True)
-class Work:
+class PromptWork:
     """What one call of ``attend`` computes with."""
 
-    one: Pass
+    one: PromptPass
     query: Tensor
     key: Tensor
     value: Tensor
@@ -381,7 +381,7 @@ def trimmed(mask: Tensor) -> Tensor:
     return mask[:, : int(marked.max()) + 1 if len(marked) else 0]
 
 
-def _refuse_unseen(one: Pass, feels: Tensor, mask: Tensor, rows: int, window: int | None) -> None:
+def _refuse_unseen(one: PromptPass, feels: Tensor, mask: Tensor, rows: int, window: int | None) -> None:
     """A row that feels coverage must see the whole source: else what it leaves there says nothing."""
     unseen = one.felt(feels) & ~_columns(_visible(mask), one.dropped, one.source.shape[1])
     if not bool(unseen.any()):
