@@ -2,6 +2,7 @@
 
     python benchmarks/omissions.py text MODEL NEWSTEST OUT --year 2019     a Chinese-English model; WMT news tests
     python benchmarks/omissions.py speech MODEL NEWSTEST OUT --year 2019   a Whisper; English by flite and espeak-ng
+    python benchmarks/omissions.py cost MODEL NEWSTEST OUT                 CPU time beside a plain forward pass
 
 Listeners are chosen on sources of 2017 (OUT/listeners.json, kept if there). Cases are of another year: a word, a
 clause or a sentence left out; a word replaced by another, which is no omission; nothing left out, in the model's own
@@ -18,6 +19,7 @@ import random
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -383,6 +385,23 @@ def tables(scored: list[Scored], listeners) -> None:
     )
 
 
+def cost(model, tokenizer, listeners, pairs: list[tuple[str, str]], rounds: int = 5) -> None:
+    """CPU time of an audit beside that of a plain forward pass over the same pairs, by turns; the median ratio."""
+    reader, ratios = reader_of(model, tokenizer), []
+    ordered = sorted(pairs, key=lambda pair: len(pair[0]))
+    for _ in range(rounds):
+        began = time.process_time()
+        for some in batches(ordered, BATCH):
+            inputs, read, _ = reader.batch([reader.read(source) for source, _ in some], [out for _, out in some])
+            with torch.inference_mode():
+                model(**inputs, decoder_input_ids=read, use_cache=False)
+        middle = time.process_time()
+        for _ in dwindle.omissions(model, tokenizer, pairs, listeners, BATCH):
+            pass
+        ratios.append((time.process_time() - middle) / (middle - began))
+    print(f"{len(pairs)} pairs: {sorted(ratios)[rounds // 2]:.2f} times a plain forward pass ({ratios})")
+
+
 # ---- the steps
 
 
@@ -418,7 +437,7 @@ def embedder(path: str | None):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("world", choices=["text", "speech"])
+    parser.add_argument("world", choices=["text", "speech", "cost"])
     for name in ("model", "newstest", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--year", type=int, default=2019)
@@ -429,7 +448,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     asked.out.mkdir(parents=True, exist_ok=True)
-    text = asked.world == "text"
+    text = asked.world != "speech"
     kind = AutoModelForSeq2SeqLM if text else AutoModelForSpeechSeq2Seq
     tokenizer = (AutoTokenizer if text else AutoProcessor).from_pretrained(asked.model)
     if not text:
@@ -455,6 +474,9 @@ def main() -> None:
         dwindle.listeners(model, tokenizer, sources).save(asked.out)
     listeners = dwindle.Listeners.load(asked.out)
     pairs = pairs_of(asked.newstest, asked.year, asked.items, 90 if text else 45)
+    if asked.world == "cost":
+        cost(model, tokenizer, listeners, pairs)
+        return
     english = [e for _, e in pairs]
     cases = [
         Case(**one)

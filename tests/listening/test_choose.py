@@ -124,7 +124,7 @@ def test_auroc_counts_ties_half():
     ("change", "said"),
     [
         ({"sources": []}, "some dozens"),
-        ({"sources": small.TEXTS[:20]}, "at least 19"),
+        ({"sources": small.TEXTS[:20]}, "at least 27"),
         ({"false_alarms": 5}, "between 0 and 1"),
         ({"outputs": ["one"]}, "pass one for each"),
     ],
@@ -132,6 +132,13 @@ def test_auroc_counts_ties_half():
 def test_bad_input_in_one_sentence(model, tokenizer, change, said):
     with pytest.raises(ValueError, match=said):
         dwindle.listeners(model, tokenizer, **{"sources": small.TEXTS, **change})
+
+
+def test_sources_that_cannot_be_joined_or_are_not_written(tokenizer):
+    silent = small.copier(len(tokenizer))
+    silent.generate = lambda input_ids, **more: input_ids[:, :0]
+    with pytest.raises(ValueError, match="pass shorter ones"):
+        dwindle.listeners(silent, tokenizer, small.TEXTS)
 
 
 def test_a_tokenizer_of_another_model(model, tokenizer, chosen):

@@ -9,6 +9,7 @@ Half of the sources serve that. The other half calibrate the thresholds and meas
 are honest for sources like these.
 """
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from dwindle.listening.source import Reader, Source, batches
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+LEAST_CHOICE = 8
+"""Sources that heads are chosen on."""
 MOST_HEADS = 8
 GAIN = 0.002
 """Of AUROC: a head that adds less is not added."""
@@ -78,8 +81,7 @@ def listeners(
         raise ValueError(f"false_alarms={false_alarms}: pass a share between 0 and 1, such as 0.05")
     reader = reader_of(model, tokenizer)
     ordinary = [(n, s) for n, s in enumerate(sources) if reader.read(s).parts]
-    if len(ordinary) < 8:
-        raise ValueError(f"{len(ordinary)} sources have something to read: pass some dozens of ordinary ones")
+    half = _split(len(ordinary), false_alarms)
     if outputs is not None and len(outputs) != len(sources):
         raise ValueError(f"{len(sources)} sources, but {len(outputs)} outputs: pass one for each")
     rng = random.Random(seed)
@@ -87,7 +89,6 @@ def listeners(
     own = _written(reader, [source for _, source in ordinary])
     intact = own if outputs is None else [outputs[n] for n, _ in ordinary]
     pairs = [_Pair(source, output) for (_, source), output in zip(ordinary, own, strict=True)]
-    half = len(pairs) // 2
     trials = [_deletions(reader, part, rng) for part in (pairs[:half], pairs[half:])]
     every = all_heads(model)
     practice, test = ({k: list(listened(model, reader, every, v)) for k, v in t.items()} for t in trials)
@@ -110,6 +111,17 @@ def listeners(
         probe=tuple(reader.probe()),
         origin=_origin(model, len(ordinary), half, {k: len(v) for k, v in trials[0].items()}, outputs is None, seed),
     )
+
+
+def _split(sources: int, false_alarms: float) -> int:
+    """How many of the sources heads are chosen on: half, or fewer if the rest would not suffice to calibrate."""
+    needed = math.ceil(1 / false_alarms) - 1
+    if sources < LEAST_CHOICE + needed:
+        raise ValueError(
+            f"{sources} sources have something to read, and a share of {false_alarms:.0%} false alarms takes at least "
+            f"{LEAST_CHOICE + needed}: pass some dozens of ordinary ones"
+        )
+    return min(sources // 2, sources - needed)
 
 
 def listened(
@@ -151,6 +163,10 @@ def _deletions(reader: Reader, pairs: Sequence[_Pair], rng: random.Random) -> di
     made = {"sentences": list(_joined(reader, said, rng))}
     if reader.unit == "characters":
         made["words"] = _shortened(reader, said, rng)
+    if not made["sentences"]:
+        raise ValueError(
+            "no two of these sources fit into the model together, or it writes nothing of them: pass shorter ones"
+        )
     return {kind: some for kind, some in made.items() if some}
 
 
