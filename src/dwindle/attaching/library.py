@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-_INSTALL = "pip install 'transformers>=5.22,<5.23'"
+INSTALL = "pip install 'transformers>=5.22,<5.23'"
 
 try:
     import transformers
@@ -30,7 +30,7 @@ try:
     from transformers.modeling_layers import GradientCheckpointingLayer
     from transformers.modeling_utils import AttentionInterface
 except ImportError as error:
-    raise ImportError(f"dwindle cannot attach to the transformers installed here ({error}): {_INSTALL}") from error
+    raise ImportError(f"dwindle cannot attach to the transformers installed here ({error}): {INSTALL}") from error
 
 __all__ = [
     "Cache",
@@ -67,7 +67,7 @@ def missing(names: list[tuple[Any, str]]) -> list[str]:
 
 if lost := missing(_NAMES):
     raise ImportError(
-        f"dwindle cannot attach to transformers {transformers.__version__} (it has no {lost[0]}): {_INSTALL}"
+        f"dwindle cannot attach to transformers {transformers.__version__} (it has no {lost[0]}): {INSTALL}"
     )
 
 

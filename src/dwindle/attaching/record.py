@@ -223,5 +223,10 @@ class _Recorder:
         ends = self.model.generation_config.eos_token_id
         if ends is None:
             return torch.ones_like(sequences[:, 1:])
-        ended = torch.isin(sequences[:, 1:], torch.as_tensor(ends, device=sequences.device)).long()
-        return (ended.cumsum(-1) - ended < 1).long()  # the row that led to the end itself still counts
+        return until_end(sequences[:, 1:], ends).long()
+
+
+def until_end(tokens: Tensor, ends: int | list[int]) -> Tensor:
+    """Bool (N, T): the tokens of each output; the one that ends it is the last, and the row that led to it counts."""
+    ended = torch.isin(tokens, torch.as_tensor(ends, device=tokens.device)).long()
+    return ended.cumsum(-1) - ended < 1

@@ -1,24 +1,64 @@
 """``Search``: the library's beam search, ranking by our score.
 
 The search itself is ``_beam_search`` of `transformers`, run on a stand-in for the model. The stand-in passes everything
-on to the model but for the four small methods in which scores are compared. Running hypotheses keep their pure
+on to the model but for the four small methods in which scores are compared. Their names, and what they are called with,
+are the library's own business and may change: this file alone in the room uses them, and looks for them when it is
+imported. Running hypotheses keep their pure
 log-probability; the score is made anew wherever hypotheses are ranked, so that no rounding adds up.
 
 Shapes: B sources, K beams, V tokens, C candidates of a step, S source positions.
 """
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 from torch import Tensor
+from transformers import GenerationMixin
 
 from dwindle.attaching.handle import handle_of
+from dwindle.attaching.library import INSTALL
 from dwindle.generation.processors import NEVER
 from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_ASKED: dict[str, set[str]] = {
+    "_beam_search": set(),
+    "_gather_beams": set(),
+    "_update_model_kwargs_for_generation": {"outputs", "model_kwargs"},
+    "_get_top_k_continuations": {"accumulated_log_probs", "cur_len", "decoder_prompt_len", "num_beams"},
+    "_get_running_beams_for_next_iteration": {
+        *("topk_log_probs", "topk_running_sequences", "topk_running_beam_indices"),
+        *("next_token_hits_stopping_criteria", "num_beams"),
+    },
+    "_update_finished_beams": {
+        *("topk_log_probs", "length_penalty", "cur_len", "decoder_prompt_len", "topk_running_beam_indices"),
+        *("next_token_hits_stopping_criteria", "topk_running_sequences", "is_sent_finished", "top_num_beam_mask"),
+    },
+    "_check_early_stop_heuristic": {
+        *("is_early_stop_heuristic_unsatisfied", "running_beam_scores", "beam_scores", "max_length"),
+        "decoder_prompt_len",
+    },
+}
+"""The library's methods that this file uses, and what it asks each for by name."""
+
+
+def changed(mixin: type) -> list[str]:
+    """Those that the library has no more, or that are called otherwise."""
+    there = {name: getattr(mixin, name, None) for name in _ASKED}
+    return [
+        name for name, method in there.items() if not method or _ASKED[name] - set(inspect.signature(method).parameters)
+    ]
+
+
+if lost := changed(GenerationMixin):
+    raise ImportError(
+        f"dwindle cannot search with transformers {transformers.__version__} (its {lost[0]} is another): {INSTALL}"
+    )
 
 
 class Search:

@@ -18,7 +18,7 @@ from transformers import GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import ModelOutput
 
-from dwindle.attaching.record import Record
+from dwindle.attaching.record import Record, until_end
 from dwindle.core.additive.source import Source
 from dwindle.core.coverage import Coverage, state_dtype
 from dwindle.core.notation import row_rule
@@ -289,8 +289,7 @@ class TopDown(PreTrainedModel, GenerationMixin):
             _, attention, weights, _ = self._read(sequences[:, :-1], self.encoder(features, mask), mask, None)
         finally:
             self.train(training)
-        ended = (sequences[:, 1:] == self.config.eos_token_id).long()
-        written = (ended.cumsum(-1) - ended < 1).unsqueeze(-1)  # the row that led to the end itself still counts
+        written = until_end(sequences[:, 1:], self.config.eos_token_id).unsqueeze(-1)
         attention, weights = ((x.float() * written).cpu()[None] for x in (attention, weights))
         return Record(["regions"], sequences[:, 1:].cpu(), attention, weights)
 

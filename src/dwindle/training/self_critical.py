@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dwindle.attaching.record import until_end
 from dwindle.data.example import Example
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
@@ -129,5 +130,4 @@ def _as_texts(rows: Iterable[Iterable[int]]) -> list[str]:
 def labels(sequences: Tensor, end: int) -> Tensor:
     """Sequences (B, 1 + T) from the start token on, as labels (B, T): what follows the end is ignored."""
     words = sequences[:, 1:]
-    ended = (words == end).long()
-    return words.masked_fill(ended.cumsum(-1) - ended > 0, IGNORED)
+    return words.masked_fill(~until_end(words, end), IGNORED)

@@ -55,7 +55,7 @@ def train(
     found = checkpoints(fit.home)
     try:
         if last_step(fit.home) >= fit.last_step:  # stopped after the last step, before the model was saved
-            fit._load_from_checkpoint(str(found[-1]))
+            fit.restore(found[-1])
         else:
             fit.train(resume_from_checkpoint=str(found[-1]) if found else None)
     except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def train(
         fit.average()
     if chooser:
         fit.accelerator.wait_for_everyone()  # for the first process to have chosen
-        fit._load_from_checkpoint(str(chooser.chosen()))
+        fit.restore(chooser.chosen())
     model.eval()
     return fit.cut
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.tensorboard import SummaryWriter
@@ -28,6 +29,7 @@ from transformers import (
 from transformers.integrations import TensorBoardCallback
 
 from dwindle.attaching.carrier import Carrier
+from dwindle.attaching.library import INSTALL, missing
 from dwindle.data.example import Example
 from dwindle.folder import processes
 from dwindle.models.bars import bars_on_terminals
@@ -39,6 +41,19 @@ from dwindle.training.optimise import optimiser, schedule
 from dwindle.training.order import Order, TokenOrder
 from dwindle.training.rows import Encoded, Looked, encoded
 from dwindle.training.settings import TrainingSettings
+
+_ASKED = [
+    (Seq2SeqTrainer, name)
+    for name in (
+        *("_get_train_sampler", "_issue_warnings_after_load", "_load_from_checkpoint", "_run_epoch"),
+        *("_save_checkpoint", "get_batch_samples", "create_scheduler"),
+    )
+]
+"""The library's methods that this file alone in the room calls or replaces, and that may change without notice."""
+if lost := missing(_ASKED):
+    raise ImportError(
+        f"dwindle cannot train with transformers {transformers.__version__} (it has no {lost[0]}): {INSTALL}"
+    )
 
 _NAMED = 5
 """How many examples a message names."""
@@ -196,12 +211,16 @@ class Fit(Seq2SeqTrainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> Order | TokenOrder:
         return self.order
 
+    def restore(self, folder: Path) -> None:
+        """Take the weights that were saved in ``folder``."""
+        self._load_from_checkpoint(str(folder))
+
     def average(self) -> None:
         """Make the weights the mean of the last checkpoints, as fairseq's ``scripts/average_checkpoints.py``."""
         paths = checkpoints(self.home)[-self.settings.average :]
         total: dict[str, Tensor] = {}
         for path in paths:
-            self._load_from_checkpoint(str(path))
+            self.restore(path)
             for name, weight in self.model.state_dict().items():
                 if weight.is_floating_point():
                     total[name] = total.get(name, 0) + weight.double()

@@ -17,7 +17,7 @@ from transformers import GenerationMixin, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from dwindle.attaching.record import Record
+from dwindle.attaching.record import Record, until_end
 from dwindle.core.rules import Rule
 from dwindle.models.codec import IGNORED
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
@@ -114,8 +114,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         ids, mask = (batch[name].to(self.device) for name in ("input_ids", "attention_mask"))
         every = mask.bool().repeat_interleave(times, dim=0)
         rows, _ = self._rows(sequences[:, :-1], self.encoder(ids, mask), every, None)
-        ends = sequences[:, 1:] == self.config.eos_token_id
-        written = (ends.cumsum(1) - ends.long() < 1).unsqueeze(-1)  # the row that led to the end itself still counts
+        written = until_end(sequences[:, 1:], self.config.eos_token_id).unsqueeze(-1)
         attention, weights = (x.where(written, 0).float().cpu()[None] for x in (rows.log_attention.exp(), rows.weights))
         return Record(["attention"], sequences[:, 1:].cpu(), attention, weights)
 
