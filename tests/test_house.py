@@ -70,6 +70,7 @@ FENCES = {
     "models/recurrent.py",  # the backward pass that autograd is in
     "study/pages.py",  # a form that starlette has read
     "training/train.py",  # the trainer's checkpoints
+    "training/trainer.py",  # the same
 }
 """The files that may use private names of other libraries. Whoever moves to another version looks here."""
 
