@@ -22,7 +22,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dwindle.attaching.find import Found, Path, self_attention
-from dwindle.attaching.hooks import FLEX, Arguments, Attached, Begin, Generate, Link, Scoring, Source, given, parameters
+from dwindle.attaching.hooks import (
+    FLEX,
+    Arguments,
+    Attached,
+    Begin,
+    Generate,
+    Link,
+    Scoring,
+    SourceStrategy,
+    given,
+    parameters,
+)
 from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention
 from dwindle.core.notation import row_rule
@@ -42,7 +53,7 @@ _BEYOND_SOFTMAX = ("s_aux", "indices", "block_indices")  # sinks and sparse choi
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "seq_idx")
 
 
-class PromptSource(Source):
+class PromptSource(SourceStrategy):
     """The source is a document in the prompt of a decoder-only model."""
 
     name = "prompt"
