@@ -182,7 +182,7 @@ def source_span(model: nn.Module, mask: Tensor) -> Iterator[None]:
     Args:
         model: with a rule attached by ``attach(..., source="prompt")``, also inside a wrapper (PEFT, DDP).
         mask: bool (B, P), True on the document's tokens: over the prompt of a ``generate()``, or over the whole
-            sequence in training. Positions beyond its end are no source. An example without any stays plain.
+            sequence in training. Positions beyond its end are not source. An example without any stays plain.
     """
     handle = handle_of(model)
     if handle is None or handle.source != "prompt":

@@ -201,7 +201,7 @@ def attend(
     if dwindle_pass is None:
         raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     if any(others.get(name) is not None for name in _BEYOND_SOFTMAX):
-        raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are no softmax over all its keys")
+        raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are not a softmax over all its keys")
     one = dwindle_pass
     positions = torch.arange(query.shape[2], device=query.device) + one.first
     mask = _mask(attention_mask, positions - one.dropped, key.shape[2])
@@ -256,7 +256,7 @@ class PromptWork:
         attended = softmax_rows(self.scoring.scores(self.query, self.key))
         columns = self.columns
         felt = self.feels[:, None, :, None] & one.source[:, None, None, columns]
-        given = attended[..., : felt.shape[-1]].masked_fill(~felt, 0)  # what is no source or feels nothing adds nothing
+        given = attended[..., : felt.shape[-1]].masked_fill(~felt, 0)  # the rest adds no coverage
         before = None if one.layer is None else one.layer.coverage
         protected = None if one.protected is None else one.protected[:, None, columns]
         weights, after = one.rule(given, _part(before, columns), protected=protected)

@@ -108,7 +108,7 @@ def _function(text: str) -> Concave:
     try:
         numbers = [float(x) for x in arguments]
     except ValueError:
-        raise ValueError(f"{text!r} has something that is no number: write it like 'power(0.5)'") from None
+        raise ValueError(f"{text!r} has something that is not a number: write it like 'power(0.5)'") from None
     try:
         return known[name](*numbers)
     except TypeError:

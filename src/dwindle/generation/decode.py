@@ -190,7 +190,7 @@ def _summary(path: Path) -> DecodingSummary:
     try:
         return DecodingSummary(**whole.read_json(path, remedy))
     except TypeError:
-        raise ValueError(f"{path} is no summary of a decoding: {remedy}") from None
+        raise ValueError(f"{path} is not the summary of a decoding: {remedy}") from None
 
 
 def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> DecodingSummary:

@@ -2,7 +2,7 @@
 
 The search itself is ``_beam_search`` of `transformers`, run on a stand-in for the model. The stand-in passes everything
 on to the model but for the four small methods in which scores are compared. Running hypotheses keep their pure
-log-probability; the score is made anew wherever hypotheses are ranked, so that no rounding adds up.
+log-probability; the score is computed again wherever hypotheses are ranked, so that no rounding adds up.
 
 Shapes: B sources, K beams, V tokens, C candidates of a step, S source positions.
 """
@@ -155,5 +155,5 @@ def mean_coverage(model: "PreTrainedModel", cache: Any) -> Tensor:
 
 
 def real_positions(mask: Tensor | None, coverage: Tensor) -> Tensor:
-    """Bool (N, S): the source positions that are no padding. Encoders of sound and images change how many there are."""
+    """Bool (N, S): the source positions that are not padding. Encoders of sound and images change their number."""
     return mask.bool() if mask is not None and mask.shape == coverage.shape else torch.ones_like(coverage).bool()

@@ -134,7 +134,7 @@ class Listeners:
             told["probe"] = tuple(told["probe"])
             return cls(**told)
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{file} has no listeners ({error}): choose them anew") from None
+            raise ValueError(f"{file} has no listeners ({error}): choose them again") from None
 
     def _spans(self, parts: Sequence[Part], scores: Sequence[float], text: str) -> list[Span]:
         """Marked parts, those next to each other as one."""

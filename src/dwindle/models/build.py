@@ -112,14 +112,14 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
     """What ``save`` has written, with its rule. ``changes`` go into the config before the model is made."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
-        raise ValueError(f"{folder} is no saved model: it has no config.json")
+        raise ValueError(f"{folder} is not a saved model: it has no config.json")
     kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     if kind in _OWN:
         model_class, codec_class = _OWN[kind]
         with bars_on_terminals():
             return model_class.from_pretrained(folder, **changes), codec_class.from_pretrained(folder)
     if not (folder / FILE).is_file():
-        raise ValueError(f"{folder} has no {FILE}: it is no model of a run, though it may be the start of one")
+        raise ValueError(f"{folder} has no {FILE}: it is not the model of a run, though it may be the start of one")
     with bars_on_terminals():
         return from_pretrained(folder, **changes), SubwordCodec.from_pretrained(folder)
 
@@ -205,13 +205,13 @@ def _type_of(start: str) -> str:
         return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
     if Path(start).exists():
         raise ValueError(
-            f"{start} is no saved model: it has no config.json (type dwindle import for what other projects published)"
+            f"{start} is not a saved model: it has no config.json (dwindle import opens what others have published)"
         )
     try:
         return str(AutoConfig.from_pretrained(start).model_type)
     except (OSError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{start} is no folder, and not to be had from the hub: {why}") from None
+        raise ValueError(f"{start} is not a folder, and could not be loaded from the hub: {why}") from None
 
 
 def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrainedModel, SubwordCodec]:
