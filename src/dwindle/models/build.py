@@ -128,17 +128,14 @@ def _new(settings: ModelSettings, texts: Texts, corpus: str | None) -> tuple[Pre
     """Random weights, and a vocabulary of the training texts."""
     codec = _learnt(settings, texts) if corpus is None else _kept(settings, texts, corpus)
     numbers = presets.shape(settings.kind, settings.size, settings.dropout)
-    longest = max(settings.source_length, settings.target_length)
     if isinstance(codec, WordCodec):
         config = PointerGeneratorConfig(vocab_size=len(codec.vocabulary), **_pointer(settings), **numbers)
         return PointerGenerator(config), codec
     if isinstance(codec, RegionCodec):
         regions = {"feature_size": codec.width, "max_regions": codec.max_regions}
         return TopDown(TopDownConfig(vocab_size=len(codec.vocabulary), **regions, **numbers)), codec
-    if settings.kind == "bertsum":
-        return presets.bertsum(numbers, codec.tokenizer, longest, presets.BERT[settings.size]), codec
-    make = presets.bart if settings.kind == "bart" else presets.transformer
-    return make(numbers, codec.tokenizer, longest), codec
+    longest = max(settings.source_length, settings.target_length)
+    return presets.new(settings.kind, settings.size, settings.dropout, codec.tokenizer, longest), codec
 
 
 def _learnt(settings: ModelSettings, texts: Texts) -> WordCodec | RegionCodec | SubwordCodec:

@@ -27,7 +27,11 @@ _NUMBERS: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
         lambda x: x >= 0,
         "0 or more",
     ),
-    (("beta1", "beta2", "label_smoothing", "scheduled_sampling"), lambda x: 0 <= x < 1, "a number from 0 on, below 1"),
+    (
+        ("beta1", "beta2", "label_smoothing", "scheduled_sampling"),
+        lambda x: 0 <= x < 1,
+        "a number of at least 0 and below 1",
+    ),
     (("learning_rate", "encoder_learning_rate", "decay"), lambda x: x > 0, "more than 0"),
 ]
 """Settings that are numbers, which of them are allowed, and how that is said."""

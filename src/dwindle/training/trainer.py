@@ -206,7 +206,7 @@ class Fit(Seq2SeqTrainer):
                 if weight.is_floating_point():
                     total[name] = total.get(name, 0) + weight.double()
         mean = {name: (weight / len(paths)).float() for name, weight in total.items()}
-        self.model.load_state_dict(mean, strict=False)  # what is no such number is as in the last one
+        self.model.load_state_dict(mean, strict=False)  # what is not averaged is as in the last one
 
     def _run_epoch(self, **about: Any) -> None:
         self.order.epoch = about["epoch"]
