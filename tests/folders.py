@@ -1,4 +1,4 @@
-"""Run folders, arenas and plain files for tests, with the documented files and made text."""
+"""Run folders, arenas and plain files for tests, with the documented files and synthetic text."""
 
 import json
 import random

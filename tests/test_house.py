@@ -3,6 +3,9 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Collection
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,49 @@ def test_imports_go_one_way():
         if ROOMS.index(room) > ROOMS.index(own)
     ]
     assert not wrong
+
+
+def modules() -> dict[str, ast.Module]:
+    """Every module of dwindle by its dotted name."""
+    files = {file.relative_to(HOME.parent).with_suffix(""): file for file in sorted(HOME.rglob("*.py"))}
+    return {
+        ".".join(name.parts).removesuffix(".__init__"): ast.parse(file.read_text(encoding="utf-8"))
+        for name, file in files.items()
+    }
+
+
+def loaded(tree: ast.Module, known: Collection[str]) -> set[str]:
+    """The modules of ``known`` that a module imports at its top or for type checkers."""
+    checked = [node.body for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    names = []
+    for node in [*tree.body, *(line for body in checked for line in body)]:
+        if isinstance(node, ast.ImportFrom):
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [name if name in known else str(node.module) for name in inside]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return set(names) & set(known)
+
+
+def test_no_import_cycle_even_for_type_checkers():
+    trees = modules()
+    # The package's own __init__ names everything for type checkers, and nothing imports from it but its version.
+    graph = {name: loaded(tree, trees) - {"dwindle"} for name, tree in trees.items() if name != "dwindle"}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
+
+
+def test_no_public_class_name_twice():
+    found = Counter(
+        node.name
+        for tree in modules().values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in found.items() if count > 1] == []
+
+
+def test_no_public_name_is_also_a_package():
+    assert not {*dwindle.__all__} & {*ROOMS}
 
 
 def test_every_folder_is_a_room():

@@ -109,7 +109,7 @@ def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing()
 
 
 def test_one_kind_of_parts_alone_cannot_be_judged():
-    part = left_out.Part("a", True, True, False, (1.0, 1.0, 1.0))
+    part = left_out.JudgedPart("a", True, True, False, (1.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="both kinds"):
         left_out.verdicts([part, part])
 

@@ -114,7 +114,7 @@ def test_a_start_with_another_seed_is_not_only_the_rule(tmp_path):
     assert tables.like_for_like(measured(one, two)).rows[1][1][0].text == "2 settings"
 
 
-def test_settings_are_parted_into_those_that_differ_and_those_that_do_not(tmp_path):
+def test_settings_are_split_into_those_that_differ_and_those_that_do_not(tmp_path):
     base = folders.run(tmp_path / "base", 1)
     other = folders.run(tmp_path / "other", 2, folders.recipe("dim:log"))
     differing, shared = tables.settings(measured(base, other).test.arms)

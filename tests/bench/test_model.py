@@ -10,7 +10,7 @@ from dwindle.attaching import cross
 from dwindle.bench import model as bench
 from tests.attaching.small import SHAPE
 
-SIZE = bench.Size("Bart", SHAPE, 2, "dim:log")
+SIZE = bench.Benched("Bart", SHAPE, 2, "dim:log")
 
 
 @pytest.fixture(autouse=True)

@@ -96,7 +96,7 @@ def test_every_preset_reads():
         ("dydim:log", "dydim takes two functions, not 1"),
         ("dim:power", r"power takes \(exponent\)"),
         ("dim:power(0.5,0.6)", r"power takes \(exponent\)"),
-        ("dim:power(a)", "no number"),
+        ("dim:power(a)", "not a number"),
         ("dim:power(0.5", "closing bracket"),
         ("dim:power(2)", r"must be in \(0, 1\]"),
         ("dim:log(1)", "above 1"),

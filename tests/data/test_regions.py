@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dwindle.data.regions import Npy, Npz, Store, TsvRow, tsv_index
+from dwindle.data.regions import FeatureStore, Npy, Npz, TsvRow, tsv_index
 
 FEATURES = {f"{10 + i}": np.random.default_rng(i).normal(size=(3 + i, 6)).astype(np.float32) for i in range(3)}
 BOXES = {id: np.arange(4 * len(x), dtype=np.float32).reshape(-1, 4) for id, x in FEATURES.items()}
@@ -36,7 +36,7 @@ def place(request, tmp_path):
 
 
 def test_every_format_gives_the_same_numbers(place):
-    store = Store(place)
+    store = FeatureStore(place)
     for id, x in FEATURES.items():
         handle = store[id]
         assert handle.shape == x.shape
@@ -50,12 +50,12 @@ def test_every_format_gives_the_same_numbers(place):
 
 def test_a_missing_image_is_named(place):
     with pytest.raises(ValueError, match=r"image 99 has no features in .*: extract them, or leave the image out"):
-        Store(place)["99"]
+        FeatureStore(place)["99"]
 
 
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"there are no features at .*nowhere"):
-        Store(tmp_path / "nowhere")
+        FeatureStore(tmp_path / "nowhere")
 
 
 def test_rows_of_one_file_are_images(tmp_path):
@@ -100,13 +100,13 @@ def test_half_precision_is_read_as_single(tmp_path):
 def test_a_broken_file_is_met_when_it_is_looked_up(tmp_path, name, write, sentence):
     write(tmp_path / name)
     with pytest.raises(ValueError, match=sentence):
-        Store(tmp_path)["7"]
+        FeatureStore(tmp_path)["7"]
 
 
 def test_a_broken_tsv_line_is_broken_alone(tmp_path):
     lines = [tsv_line("7", np.zeros((3, 7), np.float32), count=4), tsv_line("10"), "8\t1\t1\t2\t?\t????????????????\n"]
     (tmp_path / "all.tsv").write_text("".join(lines))
-    store = Store(tmp_path)
+    store = FeatureStore(tmp_path)
     with pytest.raises(ValueError, match=r"all\.tsv, byte 0 has 84 bytes for 4 regions of float32"):
         store["7"]
     assert isinstance(store["10"], TsvRow)

@@ -18,7 +18,7 @@ BREAK, NEVER = 5, -1e9
 
 
 class Codec:
-    """What blocking asks a codec. Token 5 parts sentences; a token of 14 or more goes on with the word before it."""
+    """What blocking asks a codec. Token 5 separates sentences; a token of 14 or more continues the word before it."""
 
     sentence_break = BREAK
 

@@ -82,7 +82,7 @@ def test_saved_and_read_again(chosen, tmp_path):
     assert dwindle.Listeners.load(chosen.save(tmp_path)) == chosen
     assert [file.name for file in tmp_path.iterdir()] == ["listeners.json"]
     (tmp_path / "listeners.json").write_text(json.dumps({"heads": [[0, 1]]}))
-    with pytest.raises(ValueError, match="choose them anew"):
+    with pytest.raises(ValueError, match="choose them again"):
         dwindle.Listeners.load(tmp_path)
 
 

@@ -67,5 +67,5 @@ def test_hooks_are_gone_and_the_mode_is_back():
 
 
 def test_a_layer_that_is_not_there():
-    with pytest.raises(ValueError, match="choose its listeners anew"):
+    with pytest.raises(ValueError, match="choose its listeners again"):
         peaks(build("t5"), [(7, 0)], SOURCE, OUTPUT, ROWS)

@@ -62,7 +62,7 @@ THEIRS = (
 )
 
 
-def test_compounds_are_parted_as_by_fairseq():
+def test_compounds_are_split_as_by_fairseq():
     """Golden: the Moses tokens of these texts without -a, through the Perl line of fairseq's compound_split_bleu.sh,
     counted by its libbleu.cpp (what fairseq-score prints): 54/56, 48/53, 43/50, 38/47, lengths 56 and 57."""
     pairs = zip(OURS, THEIRS, strict=True)
@@ -74,7 +74,7 @@ def test_compounds_are_parted_as_by_fairseq():
     assert "|moses:de|hyphens:compound-split|" in str(metrics[0].signature)
 
 
-def test_a_hyphen_is_parted_once():
+def test_a_hyphen_is_split_once():
     prepare = bleu.Bleu("none", "de", True)._prepare
     assert prepare(OURS[0]) == (
         "Der Café ##AT##-##AT## Liebhaber kaufte einen CO2 ##AT##-##AT## armen Kaffee ##AT##-##AT## Vollautomaten ."
@@ -87,7 +87,7 @@ def test_a_hyphen_is_parted_once():
 
 @pytest.mark.parametrize("option", ["moses-fr+compound", "moses+compound", "13a+compound", "+compound"])
 def test_compounds_are_german(option):
-    with pytest.raises(ValueError, match="parted in German only"):
+    with pytest.raises(ValueError, match="split in German only"):
         bleu.metrics(option)
 
 

@@ -183,15 +183,15 @@ def test_limited_recall_by_sentences():
     assert "cut:reference-sentences" in str(rouge.metrics("presumm")[0].signature)
 
 
-def test_a_text_of_one_line_is_parted_into_sentences_if_asked():
+def test_a_text_of_one_line_is_split_into_sentences_if_asked():
     lines = 'Mr. Smith of the U.S. went to St. Paul.\n"Is it far?"\nNo. 5 is near!\n3 others left.'
     assert with_sentences(lines.replace("\n", " ")) == lines
     tokenised = "the bridge closed .\n`` is it far ? ''\nno , 3.5 miles !\ni see ."
     assert with_sentences(tokenised.replace("\n", " ")) == tokenised
     assert with_sentences("one. Two.\nThree. Four.") == "one. Two.\nThree. Four."
     item = Item("1", "By ferry. Children went.", ("Children went by ferry.",))
-    whole, parted = (score(outputs("o", [item]), rouge.metrics(option))[2].value for option in ("", "split"))
-    assert whole < parted == 100
+    whole, split = (score(outputs("o", [item]), rouge.metrics(option))[2].value for option in ("", "split"))
+    assert whole < split == 100
     assert "|sentences:split|" in str(rouge.metrics("script+split")[0].signature)
     with pytest.raises(ValueError, match="no option 'split"):
         rouge.metrics("split+recall")

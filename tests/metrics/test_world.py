@@ -1,4 +1,4 @@
-"""omission, redundancy, invention and straying of outputs of the made worlds."""
+"""omission, redundancy, invention and straying of outputs of the synthetic worlds."""
 
 import pytest
 
@@ -69,5 +69,5 @@ def test_items_without_gold_are_a_sentence():
     with pytest.raises(ValueError, match="item '7' has no gold, so what it leaves out is not known: leave omission"):
         values(plain)
     odd = outputs.outputs("odd", [outputs.Item("7", "x", ("y",), "z", extra={"gold": {"world": "mars"}})])
-    with pytest.raises(ValueError, match=r"item '7': the gold is of no known world \('mars'\)"):
+    with pytest.raises(ValueError, match=r"item '7': the gold is not of a known world \('mars'\)"):
         values(odd)

@@ -175,7 +175,7 @@ def test_no_model_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(building.AutoConfig, "from_pretrained", unreachable)
     with pytest.raises(
-        ValueError, match=r"facebook/x is no folder, and not to be had .*: We couldn't connect to the hub\.$"
+        ValueError, match=r"facebook/x is not a folder, and could not be loaded .*: We couldn't connect to the hub\.$"
     ):
         built("bart", start="facebook/x")
 

@@ -91,9 +91,9 @@ def test_a_model_of_sentencepiece_in_a_new_transformer(model):
     ("name", "content", "complaint"),
     [
         ("codes", b"a b\n", "does not begin with '#version: 0.2'"),
-        ("codes", b"#version: 0.2\na b\nc\n", "line 3 is no pair of pieces"),
+        ("codes", b"#version: 0.2\na b\nc\n", "line 3 is not a pair of pieces"),
         ("codes", b"\xff", "is not UTF-8"),
-        ("x.model", b"nothing", "is no SentencePiece model"),
+        ("x.model", b"nothing", "is not a SentencePiece model"),
     ],
 )
 def test_bad_files_are_sentences(tmp_path, name, content, complaint):

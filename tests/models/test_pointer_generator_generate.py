@@ -135,7 +135,7 @@ def test_rows_after_the_end_are_not_attended():
 
 
 def test_it_learns_to_copy_words_it_has_never_seen():
-    """Made data: sources of six words, half of them unknown; the target is the first and the last three, parted."""
+    """Synthetic data: sources of six words, half of them unknown; the target is the first and last three."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
 

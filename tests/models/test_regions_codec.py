@@ -97,7 +97,7 @@ def test_a_folder_without_a_codec_is_refused(tmp_path):
 
 
 def test_a_vocabulary_has_every_word_once(tmp_path):
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="is twice"):
         Vocabulary(["a", "a"])
     words = Vocabulary.counted(["b b a c c", "<s> a d"])
     assert words.words[4:] == ["a", "b", "c", "d"]

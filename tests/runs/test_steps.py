@@ -178,7 +178,7 @@ def test_a_damaged_summary_is_one_sentence(done, tmp_path):
     record = run.record
     del record["stages"]["generate"]
     whole.write_json(folder / "run.json", record)
-    with pytest.raises(ValueError, match=r"decoding.json is no summary of a decoding: delete it"):
+    with pytest.raises(ValueError, match=r"decoding.json is not the summary of a decoding: delete it"):
         steps.run(run.recipe, folder)
 
 

@@ -223,7 +223,7 @@ def test_the_trigram_penalty_is_in_the_greedy_paragraph_alone(made, monkeypatch)
     assert not seen
     fit.greedy(batch)
     assert set(seen) == {2.0}
-    with pytest.raises(ValueError, match="soft_trigrams is of self-critical training"):
+    with pytest.raises(ValueError, match="soft_trigrams belongs to self-critical training"):
         TrainingSettings(steps=1, soft_trigrams=2.0)
 
 

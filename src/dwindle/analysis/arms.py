@@ -113,7 +113,7 @@ def _run(path: Path, missing: list[str]) -> list[Run]:
     if not path.exists():
         raise ValueError(f"{path} is not there: name a run folder, an arena folder or an outputs.jsonl")
     if not (path / names.OUTPUTS).is_file():
-        missing.append(f"{path} has no outputs.jsonl: the run is not finished, or this is no run folder")
+        missing.append(f"{path} has no outputs.jsonl: the run is not finished, or this is not a run folder")
         return []
     run = Run(path).checked()
     missing += run.damage()

@@ -35,7 +35,7 @@ THRESHOLD = 0.5
 
 
 @dataclass(frozen=True)
-class Part:
+class JudgedPart:
     """One part of one source of a synthetic world: whether the output leaves it out, and what each method gives it."""
 
     item: str
@@ -101,7 +101,7 @@ def overlap(source: str, parts: Sequence[Span], output: str) -> list[float]:
     return [sum(w for word, w in of.items() if word in said) / (sum(of.values()) or 1) for of in weights]
 
 
-def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[Part]:
+def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[JudgedPart]:
     """The parts of one item of a synthetic world, with the truth and the scores; without those that are in doubt."""
     gold, source = item.extra["gold"], item.source or ""
     known = _KNOWN.get(gold.get("world"))
@@ -111,7 +111,7 @@ def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[Par
     rows = zip(shares(effective, places, spans), shares(raw, places, spans), strict=True)
     scores = zip(rows, overlap(source, spans, item.hypothesis), strict=True)
     return [
-        Part(item.id, left, wanted, misreported, (used, looked, said))
+        JudgedPart(item.id, left, wanted, misreported, (used, looked, said))
         for (left, wanted, misreported), ((used, looked), said) in zip(truth, scores, strict=True)
         if left is not None and used is not None and looked is not None
     ]
@@ -170,7 +170,7 @@ def _phrasebook(gold: dict[str, Any], source: str, output: str) -> tuple[list[Sp
 _KNOWN = {"newsroom": _newsroom, "phrasebook": _phrasebook}
 
 
-def verdicts(parts: Sequence[Part], seed: int = 1) -> list[Verdict]:
+def verdicts(parts: Sequence[JudgedPart], seed: int = 1) -> list[Verdict]:
     """Each method on these parts."""
     left = np.array([part.left_out for part in parts])
     if not left.any() or left.all():

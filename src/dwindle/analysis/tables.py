@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dwindle.analysis.arms import Arm
-from dwindle.analysis.left_out import Part, Verdict, verdicts
+from dwindle.analysis.left_out import JudgedPart, Verdict, verdicts
 from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Delta, Measured, Value
 from dwindle.analysis.table import NOTHING, Cell, Table, Tone
 from dwindle.metrics import copied, repetition
@@ -157,10 +157,10 @@ def coverage(measured: Measured) -> Made:
     return _table("Coverage, repetition, length", measured, _with_reference(measured), metrics, notes, tuple(over))
 
 
-def left_out(judgements: dict[str, list[Part]]) -> list[Table]:
+def left_out(judgements: dict[str, list[JudgedPart]]) -> list[Table]:
     """How well coverage tells what an output has left out, where that is known: of all parts, of those that the
     reference states, and of these without the ones that the output gets wrong, which no coverage can tell."""
-    chosen: dict[str, Callable[[Part], bool]] = {
+    chosen: dict[str, Callable[[JudgedPart], bool]] = {
         "Every part of the source": lambda part: True,
         "Parts that the reference states": lambda part: part.wanted,
         "Parts that the reference states, without those that the output gets wrong": (

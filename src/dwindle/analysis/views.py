@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.analysis.left_out import Part, judged, shares, units
+from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
 from dwindle.folder import coverage_file, names, traces
 from dwindle.folder.run import Run
@@ -104,7 +104,7 @@ def packed(numbers: Array) -> str:
     return f"{most:.6g}:{base64.b64encode(shades.tobytes()).decode()}"
 
 
-def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[Part]]:
+def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[JudgedPart]]:
     """For each arm of a synthetic world with coverage and places: all its parts, with the truth."""
     judgements = {}
     for arm, one in zip(measured.test.arms, found, strict=True):

@@ -169,7 +169,7 @@ def marked(states: Tensor | None) -> Tensor | None:
 
 
 def _real_rows(mask: Tensor, rows: int, layer: CoveredLayer | None) -> Tensor:
-    """Bool (B, T): which of the ``rows`` of a call are no padding, from the self-attention mask of its layer."""
+    """Bool (B, T): which of the ``rows`` of a call are not padding, from the self-attention mask of its layer."""
     if mask.dim() == 2:  # (B, rows so far), as flash attention has it
         return mask[:, -rows:].bool()
     # (B, 1, T, keys): a row of padding may not see itself. Its own key is the first one not seen before, and in a

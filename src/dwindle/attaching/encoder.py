@@ -15,14 +15,14 @@ from torch import nn
 from dwindle.attaching.cross import ALONG, CrossAttention, mark
 from dwindle.attaching.find import Found, cross_attention
 from dwindle.attaching.handwritten import HandWritten
-from dwindle.attaching.hooks import Attached, Begin, Hook, Link, Source, given, parameters
+from dwindle.attaching.hooks import Attached, Begin, Hook, Link, SourceStrategy, given, parameters
 from dwindle.core.rules import Rule
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class EncoderSource(Source):
+class EncoderSource(SourceStrategy):
     """The source is what the encoder reads."""
 
     name = None

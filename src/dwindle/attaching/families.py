@@ -109,7 +109,7 @@ FAMILIES = (
         "MoonshineStreamingForConditionalGeneration",
         "moonshine_streaming",
         "registry",
-        "each call of the untouched model changes the encoder's output, so generate() without a cache is no measure",
+        "each call of the untouched model changes the encoder's output, so generate() without a cache is not a measure",
         _WITHOUT_GENERATE,
     ),
     _registry("Florence-2", "Florence2ForConditionalGeneration", "bart", "text input only"),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from dwindle.attaching.encoder import EncoderSource
 from dwindle.attaching.find import Found, choose
-from dwindle.attaching.hooks import FLEX, End, Generate, Link, Source
+from dwindle.attaching.hooks import FLEX, End, Generate, Link, SourceStrategy
 from dwindle.attaching.prompt import PromptSource, trimmed
 from dwindle.attaching.threads import changing, refuse_others
 from dwindle.core.concave import Concave
@@ -36,7 +36,7 @@ to build the model without its rule, and says these words, unless an implementat
 MARK = "load_this_model_with_dwindle_from_pretrained"
 """A buffer of attached models, for loaders that do not read the gate: they report it as a weight they do not know."""
 
-_SOURCES: dict[str | None, Source] = {source.name: source for source in (EncoderSource(), PromptSource())}
+_SOURCES: dict[str | None, SourceStrategy] = {source.name: source for source in (EncoderSource(), PromptSource())}
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def source_span(model: nn.Module, mask: Tensor) -> Iterator[None]:
     Args:
         model: with a rule attached by ``attach(..., source="prompt")``, also inside a wrapper (PEFT, DDP).
         mask: bool (B, P), True on the document's tokens: over the prompt of a ``generate()``, or over the whole
-            sequence in training. Positions beyond its end are no source. An example without any stays plain.
+            sequence in training. Positions beyond its end are not source. An example without any stays plain.
     """
     handle = handle_of(model)
     if handle is None or handle.source != "prompt":
@@ -197,13 +197,13 @@ def source_span(model: nn.Module, mask: Tensor) -> Iterator[None]:
         here.span = before
 
 
-def _where(source: str | None) -> Source:
+def _where(source: str | None) -> SourceStrategy:
     if source not in _SOURCES:
         raise ValueError(f"source={source!r} is unknown: pass source='prompt', or none for an encoder-decoder model")
     return _SOURCES[source]
 
 
-def _find(model: PreTrainedModel, modules: list[str] | None, where: Source) -> list[Found]:
+def _find(model: PreTrainedModel, modules: list[str] | None, where: SourceStrategy) -> list[Found]:
     found = where.find(model, modules)
     if not found:
         raise ValueError(

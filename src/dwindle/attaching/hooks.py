@@ -1,6 +1,6 @@
 """What the strategies share: the link to their model, hooks that copy with it, and the type of an attached module.
 
-A *strategy* says where the source of a model is (``Source``) and how one attention module gets its weights
+A *strategy* says where the source of a model is (``SourceStrategy``) and how one attention module gets its weights
 (``Attached``): ``encoder.py`` with ``cross.py`` and ``handwritten.py``, and ``prompt.py``. This file knows none of
 them.
 """
@@ -136,7 +136,7 @@ class Attached(Hook, ABC):
         return listener is not None and listener.listens_to(self.name)
 
 
-class Source(ABC):
+class SourceStrategy(ABC):
     """Where the source of a model is, and so what is attached and what is seen of a call from outside."""
 
     name: ClassVar[str | None]

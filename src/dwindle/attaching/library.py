@@ -114,7 +114,7 @@ _loading = threading.Lock()
 
 @contextmanager
 def unexpected_without(name: str) -> Iterator[None]:
-    """While models are loaded inside it, weights of that name are no news. One thread at a time."""
+    """While models are loaded inside it, weights of that name are not reported. One thread at a time."""
     original = PreTrainedModel._adjust_missing_and_unexpected_keys
 
     def adjusted(self: PreTrainedModel, loading_info: Any) -> None:

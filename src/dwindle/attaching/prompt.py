@@ -22,7 +22,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dwindle.attaching.find import Found, Path, self_attention
-from dwindle.attaching.hooks import FLEX, Arguments, Attached, Begin, Generate, Link, Scoring, Source, given, parameters
+from dwindle.attaching.hooks import (
+    FLEX,
+    Arguments,
+    Attached,
+    Begin,
+    Generate,
+    Link,
+    Scoring,
+    SourceStrategy,
+    given,
+    parameters,
+)
 from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention
 from dwindle.core.notation import row_rule
@@ -42,7 +53,7 @@ _BEYOND_SOFTMAX = ("s_aux", "indices", "block_indices")  # sinks and sparse choi
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "seq_idx")
 
 
-class PromptSource(Source):
+class PromptSource(SourceStrategy):
     """The source is a document in the prompt of a decoder-only model."""
 
     name = "prompt"
@@ -190,7 +201,7 @@ def attend(
     if dwindle_pass is None:
         raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
     if any(others.get(name) is not None for name in _BEYOND_SOFTMAX):
-        raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are no softmax over all its keys")
+        raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are not a softmax over all its keys")
     one = dwindle_pass
     positions = torch.arange(query.shape[2], device=query.device) + one.first
     mask = _mask(attention_mask, positions - one.dropped, key.shape[2])
@@ -245,7 +256,7 @@ class PromptWork:
         attended = softmax_rows(self.scoring.scores(self.query, self.key))
         columns = self.columns
         felt = self.feels[:, None, :, None] & one.source[:, None, None, columns]
-        given = attended[..., : felt.shape[-1]].masked_fill(~felt, 0)  # what is no source or feels nothing adds nothing
+        given = attended[..., : felt.shape[-1]].masked_fill(~felt, 0)  # the rest adds no coverage
         before = None if one.layer is None else one.layer.coverage
         protected = None if one.protected is None else one.protected[:, None, columns]
         weights, after = one.rule(given, _part(before, columns), protected=protected)

@@ -48,13 +48,13 @@ def inspect(path: str | Path) -> dict[str, Any]:
     """What a saved model carries: its class, its type, its rule if it has one, and what was attached where."""
     file = Path(path) / "config.json"
     if not file.is_file():
-        raise ValueError(f"{path} is no saved model: it has no config.json")
+        raise ValueError(f"{path} is not a saved model: it has no config.json")
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{file} is not JSON: {error}") from None
     if not isinstance(config, dict):
-        raise ValueError(f"{file} is no config of a model: it holds no settings by name")
+        raise ValueError(f"{file} is not a model's config: it holds no named settings")
     attached = config.get("dwindle")
     built_in = config.get("rule")  # in this project's own models
     return {

@@ -82,8 +82,7 @@ def refuse_others(model: nn.Module) -> None:
     for thread, frame in sys._current_frames().items():
         if thread != threading.get_ident() and any(id(f.f_locals.get("self")) in parts for f in _stack(frame)):
             raise ValueError(
-                f"another thread is inside a call of this {type(model).__name__}: "
-                "attach and detach before or after, not meanwhile"
+                f"another thread is inside a call of this {type(model).__name__}: attach and detach before or after it"
             )
 
 

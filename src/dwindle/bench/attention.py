@@ -51,7 +51,7 @@ _TURN = 2e-3  # seconds: what a shorter turn finds in the caches is what others 
 
 
 @dataclass(frozen=True)
-class Row:
+class Timing:
     """One contender on one shape. Times in milliseconds; ratios to SDPA and to the eager twin of its rule."""
 
     contender: str
@@ -78,7 +78,7 @@ def shape(text: str) -> Shape:
 
 def bench(
     sizes: Shape, rules: list[str], backends: list[str], seconds: float, memory: bool, document: int | None = None
-) -> list[Row]:
+) -> list[Timing]:
     """Every rule through every backend (``"auto"``: the one that is picked), for about so many seconds.
 
     ``document``: self-attention after a source of so many keys, rather than attention over a source.
@@ -101,7 +101,7 @@ def bench(
     for name in contenders:
         eager = name.rsplit(" ", 1)[0] + " eager" if name not in (_SDPA, _CONTROL) else None
         rows.append(
-            Row(
+            Timing(
                 name,
                 1e3 * forward[name],
                 forward[name] / forward[_SDPA],
@@ -115,7 +115,7 @@ def bench(
     return rows
 
 
-def as_dicts(rows: list[Row]) -> list[dict[str, object]]:
+def as_dicts(rows: list[Timing]) -> list[dict[str, object]]:
     return [asdict(row) for row in rows]
 
 

@@ -49,7 +49,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Size:
+class Benched:
     """A model, and what the paper does with it."""
 
     family: str
@@ -64,9 +64,9 @@ def _shape(width: int, layers: int, heads: int, inner: int, **more: Any) -> dict
 
 
 SIZES = {
-    "bart-base": Size("Bart", _shape(768, 6, 12, 3072, vocab_size=50265), 6, "paper:bart-dydim"),
-    "bart-large": Size("Bart", _shape(1024, 12, 16, 4096, vocab_size=50265), 7, "paper:bart-dydim"),
-    "marian-big": Size(
+    "bart-base": Benched("Bart", _shape(768, 6, 12, 3072, vocab_size=50265), 6, "paper:bart-dydim"),
+    "bart-large": Benched("Bart", _shape(1024, 12, 16, 4096, vocab_size=50265), 7, "paper:bart-dydim"),
+    "marian-big": Benched(
         "Marian",
         _shape(1024, 6, 16, 4096, vocab_size=32001, pad_token_id=32000, decoder_start_token_id=32000),
         1,

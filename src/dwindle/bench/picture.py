@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dwindle.bench.attention import Row
+from dwindle.bench.attention import Timing
 
 
-def draw(results: Mapping[str, Sequence[Row]], path: Path) -> None:
+def draw(results: Mapping[str, Sequence[Timing]], path: Path) -> None:
     """Bars of forward and forward + backward over SDPA; the line at 1 is its price."""
     try:
         from matplotlib.figure import Figure

@@ -56,7 +56,7 @@ def attention(
     console.print(f"Picture: {plot}")
 
 
-def _table(name: str, sizes: room.Shape, rows: list[room.Row]) -> Table:
+def _table(name: str, sizes: room.Shape, rows: list[room.Timing]) -> Table:
     b, h, t, s, d = sizes
     table = Table(
         title=f"\n{name}: B{b} H{h} T{t} S{s} D{d}, float32",

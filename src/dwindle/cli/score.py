@@ -35,9 +35,9 @@ def score(
 ) -> None:
     """Score outputs: one JSON object a line with id, source, reference (or references), hypothesis.
 
-    Metrics: rouge, bleu, coco-bleu, cider, cider-d, mover, repetition, novelty, copied, layout, length, entropy,
-    world, or one of a group, such as rouge1 or omission. Options follow a colon: rouge:recall, rouge:rouge-score,
-    bleu:moses-de+compound, cider:spaces, mover:ENCODER, repetition:micro, length:ratio, entropy:FILE.npz.
+    Metrics are named by group, or one by one, such as rouge1 or omission. Options follow a colon: rouge:recall,
+    rouge:rouge-score, bleu:moses-de+compound, cider:spaces, mover:ENCODER, repetition:micro, length:ratio,
+    entropy:FILE.npz.
 
     The folder of a run is scored by the metrics of its recipe unless others are named; its scores.json gets the scores
     and keeps those of other metrics.

@@ -16,13 +16,23 @@ if TYPE_CHECKING:
     from dwindle.metrics.score import Metric, Statistics
     from dwindle.runs.job import Job
 
+
+def _groups() -> str:
+    """The names of all groups of metrics, for the help."""
+    try:
+        from dwindle.metrics.catalogue import GROUPS
+    except ModuleNotFoundError:  # without numpy, ``need_metrics`` says what to install
+        return "see docs/METRICS.md"
+    return ", ".join(GROUPS)
+
+
 Metrics = Annotated[
     str | None,
     typer.Option(
         "--metrics",
         "-m",
         help="Names with commas between, options after a colon: rouge,rouge:recall,bleu:moses-de. "
-        "Default: what the files allow of rouge, repetition, novelty, copied, layout, length, entropy, world.",
+        f"Groups: {_groups()}. Default: every quick metric that the files allow.",
     ),
 ]
 Hypotheses = Annotated[list[Path] | None, typer.Option("--hyp", help="Line-aligned outputs; once a system.")]

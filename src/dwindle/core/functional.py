@@ -57,7 +57,7 @@ def attention(
         dropout: probability of dropping a diminished weight. Coverage counts the clean attention.
         protected: bool (B, P) or broadcastable to (B, H, P): positions that keep their plain weight.
         source: bool (B, P) with P <= S: the source among the first P positions, where not all S are (a document
-            inside a prompt). What is no source keeps its plain weight and has no coverage.
+            inside a prompt). What is not source keeps its plain weight and has no coverage.
         rows: bool (B, T): the rows that feel coverage and add to it, where not all do (those after the document).
         inplace: overwrite the tensors of ``coverage`` with the new one (decoding; no gradients).
         backend: None for the fastest one that does all of this exactly, or that of the environment variable

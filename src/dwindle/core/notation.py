@@ -46,9 +46,14 @@ PRESETS: dict[str, RowRule] = {
     "training-free": Dim(BoxCox(0.5), renormalise=True, protect="special"),
 }
 
-_RULES: dict[str, type[Rule]] = {cls.__name__.lower(): cls for cls in (Plain, Dim, DyDim, Temporal)}
-_EXAMPLES = {"plain": "plain", "dim": "dim:log", "dydim": "dydim:boxcox(0),boxcox(0.5)", "temporal": "temporal"}
-_FUNCTIONS = {"plain": 0, "dim": 1, "dydim": 2, "temporal": 0}
+EXAMPLES: dict[type[Rule], str] = {
+    Plain: "plain",
+    Dim: "dim:log",
+    DyDim: "dydim:boxcox(0),boxcox(0.5)",
+    Temporal: "temporal",
+}
+"""Every rule, and how it is written."""
+_RULES = {cls.__name__.lower(): cls for cls in EXAMPLES}
 
 
 _READ: dict[str, Rule] = {}  # what was read before
@@ -88,15 +93,23 @@ def _head(text: str) -> Rule:
     if text in PRESETS:
         return PRESETS[text]
     name, colon, rest = text.partition(":")
-    if name not in _RULES or (colon and not _FUNCTIONS[name]):
-        known = [*PRESETS, *_EXAMPLES.values(), *(f"{n}:{rest}" for n in _RULES if rest and _FUNCTIONS[n])]
+    if name not in _RULES or (colon and not _functions(_RULES[name])):
+        known = [
+            *PRESETS,
+            *EXAMPLES.values(),
+            *(f"{n}:{rest}" for n, cls in _RULES.items() if rest and _functions(cls)),
+        ]
         raise _unknown("rule", text, known)
-    parts = _split(",", rest) if rest else []
-    wanted = _FUNCTIONS[name]
-    if len(parts) != wanted:
-        amount = {1: "one function", 2: "two functions"}[wanted]
-        raise ValueError(f"{name} takes {amount}, not {len(parts)}: write {_EXAMPLES[name]!r}")
-    return _RULES[name](*map(_function, parts))
+    parts, cls = _split(",", rest) if rest else [], _RULES[name]
+    if len(parts) != _functions(cls):
+        amount = {1: "one function", 2: "two functions"}[_functions(cls)]
+        raise ValueError(f"{name} takes {amount}, not {len(parts)}: write {EXAMPLES[cls]!r}")
+    return cls(*map(_function, parts))
+
+
+def _functions(cls: type[Rule]) -> int:
+    """How many functions a rule takes."""
+    return sum(f.type is Concave for f in fields(cls))
 
 
 def _function(text: str) -> Concave:
@@ -108,7 +121,7 @@ def _function(text: str) -> Concave:
     try:
         numbers = [float(x) for x in arguments]
     except ValueError:
-        raise ValueError(f"{text!r} has something that is no number: write it like 'power(0.5)'") from None
+        raise ValueError(f"{text!r} has something that is not a number: write it like 'power(0.5)'") from None
     try:
         return known[name](*numbers)
     except TypeError:

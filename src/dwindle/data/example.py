@@ -14,7 +14,7 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Example:
-    """A source and what people wrote for it. A newline inside a text parts sentences.
+    """A source and what people wrote for it. A newline inside a text separates sentences.
 
     ``gold`` is what a world knows of its own example: plain JSON, its ``"world"`` the world's name. ``image``
     is where an image's region features are; the source is then the image's name.

@@ -14,7 +14,7 @@ from typing import Any
 
 from dwindle.data.example import Example, Split
 from dwindle.data.files import folder, split_file
-from dwindle.data.regions import Store
+from dwindle.data.regions import FeatureStore
 from dwindle.data.settings import DataSettings
 from dwindle.folder import whole
 
@@ -38,7 +38,7 @@ def examples(settings: DataSettings, split: Split, texts: Mapping[str, Sequence[
     """Image id -> its references, as examples whose features are in the settings' folder."""
     place = folder(settings, _ADVICE)
     table = place / "features.tsv"
-    store = Store(table if table.is_file() else place / "features")
+    store = FeatureStore(table if table.is_file() else place / "features")
     found = []
     for id in list(texts)[: settings.size.of(split)]:
         references = tuple(paragraph(text) for text in texts[id])

@@ -46,7 +46,7 @@ def _local(datasets: Any, place: Path, split: Split, config: str) -> Any:
     below = place / config if (place / config).is_dir() else place
     files = sorted(str(f) for f in below.rglob("*.parquet") if f.name.startswith(names) or f.parent.name in names)
     if not files:
-        raise ValueError(f"{place} has no parquet file of the {split} split: name it {split}-00000.parquet or alike")
+        raise ValueError(f"{place} has no parquet file of the {split} split: name it {split}-00000.parquet or similar")
     try:
         return datasets.load_dataset("parquet", data_files={split: files}, split=split)
     except (OSError, ValueError, RuntimeError) as error:

@@ -19,7 +19,7 @@ from dwindle.data.example import Example, Split
 from dwindle.data.features import paragraph
 from dwindle.data.files import folder, split_file
 from dwindle.data.finish import finish
-from dwindle.data.regions import Npy, Regions, Store
+from dwindle.data.regions import FeatureStore, Npy, Regions
 from dwindle.data.settings import DataSettings
 from dwindle.folder import cache
 
@@ -52,7 +52,7 @@ def _paragraph(text: str) -> str:
 def _regions(place: Path, split: Split, texts: Sequence[Example]) -> list[Regions]:
     """The features of every image: as they lie beside the texts, or extracted."""
     if (place / "features").exists():
-        store = Store(place / "features")
+        store = FeatureStore(place / "features")
         return [store[text.id] for text in texts]
     pictures = split_file(place, split, ["tar"])
     if pictures is None:

@@ -3,7 +3,7 @@
 
 The texts and the splits are on the authors' page (cs.stanford.edu/people/ranjaykrishna/im2p); the images are Visual
 Genome's, and their bottom-up features (10 to 100 regions of width 2048) come from the bottom-up-attention release. An
-image that stands twice in the texts has two references.
+image that is twice in the texts has two references.
 """
 
 from collections.abc import Sequence

@@ -160,7 +160,7 @@ def tsv_index(path: Path) -> dict[str, TsvRow]:
     return rows
 
 
-class Store:
+class FeatureStore:
     """The features of many images: a folder of ``ID.npz`` / ``ID.npy``, or one TSV (or a folder of them)."""
 
     def __init__(self, place: Path) -> None:

@@ -1,7 +1,7 @@
 """What a system wrote: the items of an ``outputs.jsonl`` or of line-aligned text files, read strictly.
 
 An item has an id, a hypothesis, and what it is measured against: references, a source, or both. A newline
-inside a text parts sentences. Nothing is repaired or skipped: a bad line is named by file and number.
+inside a text separates sentences. Nothing is repaired or skipped: a bad line is named by file and number.
 Knows nothing of metrics.
 """
 
@@ -185,7 +185,7 @@ def _record(text: str, where: str) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"has the value {name}, which is no JSON: write a number, or null")
+    raise ValueError(f"has the value {name}, which is not JSON: write a number, or null")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

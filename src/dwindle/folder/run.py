@@ -78,7 +78,7 @@ class Run:
         if not isinstance(stages, dict) or not all(isinstance(stage, dict) for stage in stages.values()):
             raise ValueError(f"{file} has no stages: {_REMEDY}")
         if start is not None and not isinstance(start, str):
-            raise ValueError(f"{file} has the start {start!r}, which is no folder: {_REMEDY}")
+            raise ValueError(f"{file} has the start {start!r}, which is not a folder: {_REMEDY}")
         return record
 
 

@@ -1,7 +1,7 @@
 """The scores of a run, ``scores.json``: how many items were scored, and a record for every metric.
 
 A record has the metric's name, its value, its interval (``low``, ``high``, or null) and its signature. ``outputs`` is
-the digest of the file that was scored: scores of other outputs are no scores of this run.
+the digest of the file that was scored: scores of other outputs are not scores of this run.
 """
 
 import hashlib

@@ -34,7 +34,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Summary:
+class DecodingSummary:
     """What there is to know of a finished decoding."""
 
     fingerprint: str
@@ -54,7 +54,7 @@ def decode(
     progress: Progress = lambda done: None,
     shard: tuple[int, int] | None = None,
     layers: int | None = None,
-) -> Summary | None:
+) -> DecodingSummary | None:
     """Write ``outputs.jsonl`` and ``coverage.npz`` of ``examples`` into ``folder``.
 
     Args:
@@ -178,22 +178,22 @@ def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
     return [type(codec).__name__, plain, rows]
 
 
-def _finished(folder: Path, fingerprint: str) -> Summary | None:
+def _finished(folder: Path, fingerprint: str) -> DecodingSummary | None:
     if not all((folder / name).is_file() for name in (names.DECODING, names.OUTPUTS, names.COVERAGE)):
         return None
     summary = _summary(folder / names.DECODING)
     return summary if summary.fingerprint == fingerprint else None
 
 
-def _summary(path: Path) -> Summary:
+def _summary(path: Path) -> DecodingSummary:
     remedy = "delete it, and the outputs are decoded again"
     try:
-        return Summary(**whole.read_json(path, remedy))
+        return DecodingSummary(**whole.read_json(path, remedy))
     except TypeError:
-        raise ValueError(f"{path} is no summary of a decoding: {remedy}") from None
+        raise ValueError(f"{path} is not the summary of a decoding: {remedy}") from None
 
 
-def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> Summary:
+def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> DecodingSummary:
     """All parts as two files, the summary last; then the parts go."""
     items = parts.read()
     if len(items) < len(examples):
@@ -204,7 +204,7 @@ def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Pat
     coverage_file.write(folder / names.COVERAGE, covered, _places(codec, examples, covered), parts.folder)
     truncated = sum(item.truncated for item in items.values())
     empty = sum(not item.hypothesis.strip() for item in items.values())
-    summary = Summary(fingerprint, len(examples), truncated, empty)
+    summary = DecodingSummary(fingerprint, len(examples), truncated, empty)
     whole.write_json(folder / names.DECODING, asdict(summary), parts.folder)
     parts.remove()
     return summary

@@ -31,7 +31,7 @@ class SoftTrigrams(LogitsProcessor):
 class BlockTokens(LogitsProcessor):
     """No n-gram of tokens twice, as fairseq's ``ngram_repeat_block.py``.
 
-    The ``separator`` that parts sentences is not seen: the models of See and of fairseq have none, and with it a
+    The ``separator`` that separates sentences is not seen: the models of See and of fairseq have none, and with it a
     second sentence could not begin like another one after a full stop.
     """
 

@@ -3,8 +3,8 @@
 The search itself is ``_beam_search`` of `transformers`, run on a stand-in for the model. The stand-in passes everything
 on to the model but for the four small methods in which scores are compared. Their names, and what they are called with,
 are the library's own business and may change: this file alone in the room uses them, and looks for them when it is
-imported. Running hypotheses keep their pure
-log-probability; the score is made anew wherever hypotheses are ranked, so that no rounding adds up.
+imported. Running hypotheses keep their pure log-probability; the score is computed again wherever hypotheses are ranked,
+so that no rounding adds up.
 
 Shapes: B sources, K beams, V tokens, C candidates of a step, S source positions.
 """
@@ -195,5 +195,5 @@ def mean_coverage(model: "PreTrainedModel", cache: Any) -> Tensor:
 
 
 def real_positions(mask: Tensor | None, coverage: Tensor) -> Tensor:
-    """Bool (N, S): the source positions that are no padding. Encoders of sound and images change how many there are."""
+    """Bool (N, S): the source positions that are not padding. Encoders of sound and images change their number."""
     return mask.bool() if mask is not None and mask.shape == coverage.shape else torch.ones_like(coverage).bool()

@@ -77,7 +77,7 @@ class DecodingSettings:
         if not 0 < self.repetition_penalty < float("inf"):
             raise ValueError(f"decoding: repetition_penalty is {self.repetition_penalty}: give a number above 0")
         if self.sample and self.beams > 1:
-            raise ValueError(f"decoding: {self.beams} beams cannot be drawn: give sample or beams, not both")
+            raise ValueError(f"decoding: {self.beams} beams cannot be sampled: give sample or beams, not both")
         if self.block_by == "words" and (self.beams == 1 or not self.block_ngrams):
             raise ValueError(
                 "decoding: block_by words drops hypotheses that repeat an n-gram: give block_ngrams, and more beams"

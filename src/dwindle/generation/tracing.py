@@ -44,7 +44,7 @@ def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batc
 
 def _written(codec: Codec, batch: Batch, sequence: "Tensor") -> list[str]:
     """What each token adds to the text. Decoded prefix by prefix: any codec can do that, whatever its tokens are."""
-    # A character of several bytes is no character before its last byte.
+    # A character of several bytes is complete with its last byte only.
     texts = [codec.decode(sequence[:, : t + 1], batch)[0].rstrip("\ufffd") for t in range(sequence.shape[1])]
     added = []
     for before, after in pairwise(texts):

@@ -43,7 +43,7 @@ def _check(reader: Reader, listeners: Listeners) -> None:
         worth = ", ".join(f"{kind} {value:.2f}" for kind, value in listeners.auroc.items())
         raise ValueError(f"the heads of this model do not tell what was read (AUROC: {worth}): take another model")
     if tuple(reader.probe()) != listeners.probe or reader.unit != listeners.unit:
-        raise ValueError("these listeners were chosen with another tokenizer: choose them anew for this model")
+        raise ValueError("these listeners were chosen with another tokenizer: choose them again for this model")
 
 
 def _found(

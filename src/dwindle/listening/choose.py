@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dwindle.listening.heads import Head, all_heads, peaks
 from dwindle.listening.listeners import LEAST, Listeners, conformal, item_score, part_scores
-from dwindle.listening.source import Reader, Source, batches
+from dwindle.listening.source import Reader, ReadSource, batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -43,7 +43,7 @@ _BATCH = 16
 class Heard:
     """One source with an output: the peaks of heads at its parts, (heads, P), and which parts are missing, (P,)."""
 
-    source: Source
+    source: ReadSource
     peaks: Tensor
     missing: Tensor
 

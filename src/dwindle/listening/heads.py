@@ -43,7 +43,7 @@ class Ear:
     def peaks(self, query: Tensor, key: Tensor, heads: list[int], rows: Tensor, real: Tensor | None) -> Tensor:
         """(B, h, S): the peaks of ``heads``, from projected queries (B, T, H*D) and keys (B, S, H*D).
 
-        ``rows`` (B, T) says which rows count; ``real`` (B, S) which positions are no padding.
+        ``rows`` (B, T) says which rows count; ``real`` (B, S) which positions are not padding.
         """
         q, k = (x.float().view(*x.shape[:2], self.count, -1)[:, :, heads] for x in (query, key))
         scores = torch.einsum("bthd,bshd->bhts", q, k) * self.scaling
@@ -80,7 +80,7 @@ def peaks(
     found = ears(model)
     layers = sorted({layer for layer, _ in heads})
     if layers and layers[-1] >= len(found):
-        raise ValueError(f"layer {layers[-1]} was chosen, but this model has {len(found)}: choose its listeners anew")
+        raise ValueError(f"layer {layers[-1]} was chosen, but this model has {len(found)}: choose its listeners again")
     with _kept({layer: found[layer] for layer in layers}) as kept, _evaluating(model):
         # Without the output layer, where the library lets it be left away: it tells nothing of attention.
         model.base_model(**inputs, decoder_input_ids=outputs, use_cache=False)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dwindle.folder import whole
 from dwindle.listening.heads import Head
-from dwindle.listening.source import Part, Source
+from dwindle.listening.source import Part, ReadSource
 
 FILE = "listeners.json"
 """The name of the file beside a model."""
@@ -91,11 +91,11 @@ class Listeners:
     origin: dict[str, Any]
     """How all this came about."""
 
-    def scores(self, source: Source, peaks: Tensor) -> Tensor:
+    def scores(self, source: ReadSource, peaks: Tensor) -> Tensor:
         """(P,): the score of each part, from the peaks of the chosen heads (heads, S)."""
         return part_scores(source, peaks, self.usual)
 
-    def finding(self, source: Source, rows: Any, text: str = "") -> Finding:
+    def finding(self, source: ReadSource, rows: Any, text: str = "") -> Finding:
         """What was left out, from attention rows (heads, T, S) of the chosen heads in their order, by any engine.
 
         ``rows`` is a tensor or an array. An output without rows left out everything.
@@ -109,7 +109,7 @@ class Listeners:
         none = given.new_zeros(given.shape[0], given.shape[2])
         return self.judged(source, given.amax(1) if given.shape[1] else none, text)
 
-    def judged(self, source: Source, peaks: Tensor, text: str = "") -> Finding:
+    def judged(self, source: ReadSource, peaks: Tensor, text: str = "") -> Finding:
         """What was left out, from the peaks of the chosen heads (heads, S)."""
         scores = self.scores(source, peaks)
         score = item_score(scores)
@@ -134,7 +134,7 @@ class Listeners:
             told["probe"] = tuple(told["probe"])
             return cls(**told)
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{file} has no listeners ({error}): choose them anew") from None
+            raise ValueError(f"{file} has no listeners ({error}): choose them again") from None
 
     def _spans(self, parts: Sequence[Part], scores: Sequence[float], text: str) -> list[Span]:
         """Marked parts, those next to each other as one."""
@@ -153,7 +153,7 @@ class Listeners:
         return spans
 
 
-def part_scores(source: Source, peaks: Tensor, usual: dict[str, float]) -> Tensor:
+def part_scores(source: ReadSource, peaks: Tensor, usual: dict[str, float]) -> Tensor:
     """(P,): minus the logarithm of the peak, mean of heads, less what is usual. ``peaks`` is (heads, S)."""
     heard = -source.of_parts(peaks).clamp(min=LEAST).log().mean(0)
     expected = [usual.get(part.name, usual[""]) for part in source.parts]

@@ -12,7 +12,7 @@ from dwindle.models.bars import bars_on_terminals
 def opened(name: str) -> tuple[PreTrainedModel, Any]:
     """The model of a folder or of the hub, in eval mode, and its tokenizer or processor."""
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise ValueError(f"{name} is no saved model: it has no config.json")
+        raise ValueError(f"{name} is not a saved model: it has no config.json")
     try:
         with bars_on_terminals():
             model = from_pretrained(name)
@@ -20,7 +20,5 @@ def opened(name: str) -> tuple[PreTrainedModel, Any]:
             tokenizer = (AutoProcessor if speech else AutoTokenizer).from_pretrained(name)
     except OSError as error:
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"{name} is no folder of a model, and as a name on the hub it is not to be had: {why}"
-        ) from None
+        raise ValueError(f"{name} is not a model's folder, and could not be loaded from the hub: {why}") from None
     return model.eval(), tokenizer

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def reader_of(model: "PreTrainedModel", tokenizer: Any) -> Reader:
     """``tokenizer`` is the model's tokenizer, or for speech its processor."""
     if not model.config.is_encoder_decoder:
-        raise ValueError(f"{type(model).__name__} has no encoder, so its source is not apart: take an encoder-decoder")
+        raise ValueError(
+            f"{type(model).__name__} has no encoder, so its source is not separate: take an encoder-decoder"
+        )
     if model.main_input_name != "input_features":
         return TextReader(model, tokenizer)
     if not hasattr(tokenizer, "feature_extractor"):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dwindle.listening.source import Part, Source
+from dwindle.listening.source import Part, ReadSource
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,7 +39,7 @@ class SoundReader:
         self.positions = int(model.config.max_source_positions)
         self.longest = float(processor.feature_extractor.chunk_length)
 
-    def read(self, source: Any) -> Source:
+    def read(self, source: Any) -> ReadSource:
         sound = torch.as_tensor(source, dtype=torch.float32)
         if sound.ndim != 1:
             raise ValueError(f"a sound has the shape {tuple(sound.shape)}: pass one channel at {RATE} Hz, (samples,)")
@@ -53,9 +53,9 @@ class SoundReader:
                 owner[first : first + size] = [len(parts)] * len(owner[first : first + size])
                 parts.append(Part(first * step, (first + size) * step))
         length = len(sound) / RATE
-        return Source({"sound": sound}, tuple(parts), tuple(owner), length, min(length, self.longest))
+        return ReadSource({"sound": sound}, tuple(parts), tuple(owner), length, min(length, self.longest))
 
-    def batch(self, sources: Sequence[Source], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    def batch(self, sources: Sequence[ReadSource], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         tokenizer = self.processor.tokenizer
         longest = int(self.model.config.max_target_positions)
         ids = [torch.tensor(tokenizer(text)["input_ids"][:-1][:longest]) for text in outputs]
@@ -82,7 +82,7 @@ class SoundReader:
     def probe(self) -> list[int]:
         return list(self.processor.tokenizer("Listeners, 2 of 34.")["input_ids"])
 
-    def _inputs(self, sources: Sequence[Source]) -> dict[str, Tensor]:
+    def _inputs(self, sources: Sequence[ReadSource]) -> dict[str, Tensor]:
         sounds = [source.given["sound"].numpy() for source in sources]
         made = self.processor.feature_extractor(sounds, sampling_rate=RATE, return_tensors="pt")
         return {"input_features": made["input_features"].to(self.model.device, self.model.dtype)}
@@ -95,7 +95,7 @@ def read_wave(path: str | Path) -> Tensor:
             rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
             data = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
-        raise ValueError(f"{path} is no WAV file ({error}): convert it to one of 16-bit samples") from None
+        raise ValueError(f"{path} is not a WAV file ({error}): convert it to one of 16-bit samples") from None
     if width != 2:
         raise ValueError(f"{path} has samples of {8 * width} bits: convert it to a WAV file of 16-bit samples")
     if not data:

@@ -1,4 +1,4 @@
-"""``Source``: one source as a model reads it, and the parts of it that an output can leave out.
+"""``ReadSource``: one source as a model reads it, and the parts of it that an output can leave out.
 
 A part is a word of a text, or half a second of sound. Several positions of the encoder may belong to one part: it was
 heard as well as the best of them. Positions of punctuation, padding, special tokens or silence belong to none.
@@ -28,7 +28,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Source:
+class ReadSource:
     """One source. S positions of the encoder, P parts."""
 
     given: dict[str, Any]
@@ -55,9 +55,9 @@ class Reader(Protocol):
 
     unit: str
 
-    def read(self, source: Any) -> Source: ...
+    def read(self, source: Any) -> ReadSource: ...
 
-    def batch(self, sources: Sequence[Source], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    def batch(self, sources: Sequence[ReadSource], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """The inputs, the decoder's (B, T) and which of its rows count, (B, T): those that read a token of the text."""
         ...
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dwindle.listening.source import Source, Span, is_unspaced, words
+from dwindle.listening.source import ReadSource, Span, is_unspaced, words
 from dwindle.models.places import places
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TextReader:
         positions = getattr(model.config, "max_position_embeddings", None) or _LONGEST
         self.longest = int(min(tokenizer.model_max_length, positions))
 
-    def read(self, source: str) -> Source:
+    def read(self, source: str) -> ReadSource:
         ids = self.tokenizer(source, **_AS_TEXT)["input_ids"]
         pieces = self._pieces(source, ids)
         cut = len(ids) > self.longest
@@ -40,9 +40,9 @@ class TextReader:
             ids, pieces = [*ids[: self.longest - 1], ids[-1]], [*pieces[: self.longest - 1], (0, 0)]
         parts, owner = words(source, pieces)
         read = int(max((part.end for part in parts), default=0)) if cut else len(source)
-        return Source({"input_ids": ids}, parts, owner, len(source), read)
+        return ReadSource({"input_ids": ids}, parts, owner, len(source), read)
 
-    def batch(self, sources: Sequence[Source], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    def batch(self, sources: Sequence[ReadSource], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         inputs = self._inputs(sources)
         encoded = self.tokenizer(text_target=list(outputs), truncation=True, max_length=self.longest, **_AS_TEXT)
         labels = _padded(encoded["input_ids"], -100).to(self.model.device)
@@ -71,7 +71,7 @@ class TextReader:
     def probe(self) -> list[int]:
         return list(self.tokenizer(_PROBE, **_AS_TEXT)["input_ids"])
 
-    def _inputs(self, sources: Sequence[Source]) -> dict[str, Tensor]:
+    def _inputs(self, sources: Sequence[ReadSource]) -> dict[str, Tensor]:
         ids = [source.given["input_ids"] for source in sources]
         pad, device = self.tokenizer.pad_token_id, self.model.device
         mask = _padded([[1] * len(row) for row in ids], 0)

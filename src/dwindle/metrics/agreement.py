@@ -25,7 +25,7 @@ def sign_test(wins: int, losses: int) -> float:
 def pairwise_agreement(units: Sequence[Sequence[Hashable]]) -> float:
     """Mean over units of the share of pairs of raters that gave the same label, in 0..1.
 
-    Units with one label or none have no pair and are no evidence; if all are such, there is no agreement to
+    Units with one label or none have no pair and are not evidence; if all are such, there is no agreement to
     speak of.
     """
     shares = []

@@ -20,7 +20,7 @@ _BASES = {"e": math.e, "1.9": 1.9, "1.95": 1.95, "2.2": 2.2}
 
 
 @dataclass(frozen=True)
-class Finding:
+class Recomputed:
     """One printed figure and what it should have been."""
 
     about: str
@@ -31,14 +31,14 @@ class Finding:
     how: str
 
 
-def audit() -> list[Finding]:
+def audit() -> list[Recomputed]:
     """Every figure that can be recomputed from the paper alone."""
     return [_training_time(), *_sign_tests(), *_crossings(), *_gains()]
 
 
-def _training_time() -> Finding:
+def _training_time() -> Recomputed:
     before, after = _SECONDS
-    return Finding(
+    return Recomputed(
         "extra training time per batch",
         "section 4.1",
         "0.42 %",
@@ -48,7 +48,7 @@ def _training_time() -> Finding:
     )
 
 
-def _sign_tests() -> list[Finding]:
+def _sign_tests() -> list[Recomputed]:
     """Printed p-values against exact two-sided sign tests, per judgement and as if there were one an item."""
     findings = []
     for about, (ours, equal, printed) in _HUMAN.items():
@@ -57,7 +57,7 @@ def _sign_tests() -> list[Finding]:
             losses = n - wins - ties
             p = sign_test(wins, losses)
             findings.append(
-                Finding(
+                Recomputed(
                     f"sign test of {about}, {n} {unit}",
                     "Table 7",
                     printed,
@@ -69,13 +69,13 @@ def _sign_tests() -> list[Finding]:
     return findings
 
 
-def _crossings() -> list[Finding]:
+def _crossings() -> list[Recomputed]:
     """Where sqrt(x + 1) has the larger slope than log_a(x + 1): 1 / (2 sqrt(1 + x)) > 1 / ((1 + x) ln a)."""
     findings = []
     for name, base in _BASES.items():
         printed, true = 3 * math.log(base), crossing(base)
         findings.append(
-            Finding(
+            Recomputed(
                 f"sqrt grows faster than log_{name} from",
                 "A.1, footnote",
                 f"x > {printed:.1f}",
@@ -92,14 +92,14 @@ def crossing(base: float) -> float:
     return 4 / math.log(base) ** 2 - 1
 
 
-def _gains() -> list[Finding]:
+def _gains() -> list[Recomputed]:
     """The gain over PG + Cov as Table 1 shows it, where systems decode differently, and with their decoding alike
     (Table 9)."""
     findings = []
     for system in ("Dim", "DyDim"):
         shown, alike = (_gain(paper.table(number), f"PG + {system}") for number in ("1", "9"))
         findings.append(
-            Finding(
+            Recomputed(
                 f"ROUGE-1/2/L gain of PG + {system}",
                 "Table 1 and Table 9",
                 "/".join(f"{gain:+.2f}" for gain in shown),

@@ -72,7 +72,7 @@ def metrics(option: str = "") -> list[Metric]:
         raise ValueError(f"bleu has no option {option!r}: only +compound can be added, as in bleu:moses-de+compound")
     if more and tokens not in ("moses-de", "none"):
         raise ValueError(
-            f"bleu has no option {option!r}: compounds are parted in German only, "
+            f"bleu has no option {option!r}: compounds are split in German only, "
             "as bleu:moses-de+compound, or bleu:none+compound for tokenised text"
         )
     language = ""

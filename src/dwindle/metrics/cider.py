@@ -5,7 +5,7 @@ What captioning papers print as CIDEr is the output of the COCO tool, which comp
 Here ``cider`` and ``cider-d`` both are that, and ``cider:plain`` is the first formula of the article, without
 clip and Gaussian. Scale: 0 to 10, as the tool (papers multiply by 100). The tool lower-cases and drops
 punctuation before it counts, and so do the words of this room; text that went through a tokenizer already is
-parted at spaces by ``cider:spaces``, as the tool does after its own.
+split at spaces by ``cider:spaces``, as the tool does after its own.
 """
 
 import math

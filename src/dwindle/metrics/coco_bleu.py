@@ -28,8 +28,8 @@ class CocoBleu:
     needs: frozenset[str] = frozenset({"references"})
 
     def row(self, item: Item) -> list[float]:
-        parted = str.split if self.spaces else words
-        own, references = parted(item.hypothesis), [parted(text) for text in item.references]
+        split = str.split if self.spaces else words
+        own, references = split(item.hypothesis), [split(text) for text in item.references]
         closest = min((abs(len(text) - len(own)), len(text)) for text in references)[1]
         row: list[float] = [len(own), closest]
         for n in ORDERS:

@@ -16,7 +16,7 @@ def evaluate(
     """The scores of one system, by the names of their metrics.
 
     Args:
-        hypotheses: What the system wrote, one text an item. A newline parts sentences.
+        hypotheses: What the system wrote, one text an item. A newline separates sentences.
         references: For each item a text, or several.
         sources: For each item what it was written from.
         metrics: Names as in ``dwindle score --metrics``, in a list or with commas between; None takes every quick
@@ -26,7 +26,7 @@ def evaluate(
         ``evaluate(["the cat sat"], ["a cat sat"], metrics="rouge")["rouge1"].value``
     """
     if isinstance(hypotheses, str) or isinstance(references, str) or isinstance(sources, str):
-        raise ValueError("one text was given for all items: give a list of texts, even of one")
+        raise ValueError("one text was given for all items: give a list of texts, even for one")
     for name, texts in (("references", references), ("sources", sources)):
         if texts is not None and len(texts) != len(hypotheses):
             raise ValueError(f"{len(hypotheses)} hypotheses and {len(texts)} {name}: give one for each")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 def hits(reference: Sequence[int], sentences: Sequence[Sequence[int]]) -> set[int]:
     """Positions of ``reference`` on the LCS with at least one of ``sentences`` (the union LCS of Lin, 2004).
 
-    All sentences lie side by side in one integer, a bit a token, parted by a bit that stops carries.
+    All sentences lie side by side in one integer, a bit a token, separated by a bit that stops carries.
     """
     columns, separators, spans = _layout(sentences)
     # Bit j of ``row`` is 0 where the LCS length grows from column j-1 to j (Hyyrö, 2004).

@@ -141,7 +141,7 @@ class MoverEncoder:
         mask = torch.tensor([[1] * len(p.ids) + [0] * (width - len(p.ids)) for p in batch], device=self._device)
         with torch.inference_mode():
             hidden = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-            # hidden_states starts with the embeddings, which are no layer.
+            # hidden_states starts with the embeddings, which are not a layer.
             layers = torch.stack(hidden[1:][-_LAYERS:]).double()  # (layers, B, T, H)
             layers = layers / layers.norm(dim=-1, keepdim=True).clamp_min(1e-12)
             joined = torch.cat([layers.amin(0), layers.mean(0), layers.amax(0)], -1).cpu().numpy()

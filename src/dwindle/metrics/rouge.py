@@ -124,7 +124,7 @@ class Rouge:
     style: Style = "1.5.5"
     cut: Cut = ""
     split: bool = False
-    """Whether a text without a newline is parted into sentences: the union LCS of ROUGE-L needs them."""
+    """Whether a text without a newline is split into sentences: the union LCS of ROUGE-L needs them."""
     needs: frozenset[str] = frozenset({"references"})
 
     def row(self, item: Item) -> list[float]:

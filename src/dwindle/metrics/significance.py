@@ -119,7 +119,7 @@ def _check(resamples: int, seed: int) -> None:
     if resamples < 40:
         raise ValueError(f"{resamples} resamples cannot bound 95 %: take at least 40, better 1000")
     if seed < 0:
-        raise ValueError(f"the seed {seed} is negative: take a whole number from 0 on")
+        raise ValueError(f"the seed {seed} is negative: take a whole number of 0 or more")
 
 
 def resampled(statistics: Statistics, metrics: Sequence[Metric], resamples: int, seed: int) -> list[Array]:
@@ -188,9 +188,9 @@ def interval(values: Array) -> tuple[float, float]:
 
 def p_value(chance: Array, difference: float) -> float:
     """How often chance alone exceeds the difference; one more in both counts, as sacrebleu does. No
-    difference is no evidence: 1."""
+    difference is not evidence: 1."""
     if difference == 0:
         return 1.0
-    # The sums of a shuffle round differently from those of the systems: that is no excess.
+    # The sums of a shuffle round differently from those of the systems: that is not an excess.
     exceeding = int(np.sum(chance > abs(difference) + 1e-12))
     return (exceeding + 1) / (len(chance) + 1)

@@ -1,4 +1,4 @@
-"""Text to words: the two ways this room parts a text. Both are total: any string gives a list.
+"""Text to words: the two ways this room splits a text. Both are total: any string gives a list.
 
 ``rouge_tokens`` is how ROUGE-1.5.5 sees a text: bytes, ASCII letters and digits only. ``words`` is for every
 other count of n-grams: Unicode words, case-folded, without punctuation.

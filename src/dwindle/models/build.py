@@ -112,14 +112,14 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
     """What ``save`` has written, with its rule. ``changes`` go into the config before the model is made."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
-        raise ValueError(f"{folder} is no saved model: it has no config.json")
+        raise ValueError(f"{folder} is not a saved model: it has no config.json")
     kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     if kind in _OWN:
         model_class, codec_class = _OWN[kind]
         with bars_on_terminals():
             return model_class.from_pretrained(folder, **changes), codec_class.from_pretrained(folder)
     if not (folder / FILE).is_file():
-        raise ValueError(f"{folder} has no {FILE}: it is no model of a run, though it may be the start of one")
+        raise ValueError(f"{folder} has no {FILE}: it is not the model of a run, though it may be the start of one")
     with bars_on_terminals():
         return from_pretrained(folder, **changes), SubwordCodec.from_pretrained(folder)
 
@@ -128,17 +128,14 @@ def _new(settings: ModelSettings, texts: Texts, corpus: str | None) -> tuple[Pre
     """Random weights, and a vocabulary of the training texts."""
     codec = _learnt(settings, texts) if corpus is None else _kept(settings, texts, corpus)
     numbers = presets.shape(settings.kind, settings.size, settings.dropout)
-    longest = max(settings.source_length, settings.target_length)
     if isinstance(codec, WordCodec):
         config = PointerGeneratorConfig(vocab_size=len(codec.vocabulary), **_pointer(settings), **numbers)
         return PointerGenerator(config), codec
     if isinstance(codec, RegionCodec):
         regions = {"feature_size": codec.width, "max_regions": codec.max_regions}
         return TopDown(TopDownConfig(vocab_size=len(codec.vocabulary), **regions, **numbers)), codec
-    if settings.kind == "bertsum":
-        return presets.bertsum(numbers, codec.tokenizer, longest, presets.BERT[settings.size]), codec
-    make = presets.bart if settings.kind == "bart" else presets.transformer
-    return make(numbers, codec.tokenizer, longest), codec
+    longest = max(settings.source_length, settings.target_length)
+    return presets.new(settings.kind, settings.size, settings.dropout, codec.tokenizer, longest), codec
 
 
 def _learnt(settings: ModelSettings, texts: Texts) -> WordCodec | RegionCodec | SubwordCodec:
@@ -205,13 +202,13 @@ def _type_of(start: str) -> str:
         return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
     if Path(start).exists():
         raise ValueError(
-            f"{start} is no saved model: it has no config.json (type dwindle import for what other projects published)"
+            f"{start} is not a saved model: it has no config.json (dwindle import opens what others have published)"
         )
     try:
         return str(AutoConfig.from_pretrained(start).model_type)
     except (OSError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{start} is no folder, and not to be had from the hub: {why}") from None
+        raise ValueError(f"{start} is not a folder, and could not be loaded from the hub: {why}") from None
 
 
 def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrainedModel, SubwordCodec]:

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 Batch = dict[str, Any]
 """What the model's ``forward`` and ``generate`` take by name: tensors (B, ...)."""
 IGNORED = -100
-"""The label of a position that is no word."""
+"""The label of a position without a word."""
 
 
 def padded(rows: list[list[int]], value: int) -> Tensor:
@@ -25,11 +25,11 @@ def padded(rows: list[list[int]], value: int) -> Tensor:
 
 
 class Codec(Protocol):
-    """Text to tensors and back. A newline parts the sentences of every text that goes in or comes out."""
+    """Text to tensors and back. A newline separates the sentences of every text that goes in or comes out."""
 
     @property
     def sentence_break(self) -> int | None:
-        """The token that parts sentences; None where sentences are parted without one."""
+        """The token that separates sentences; None where sentences are separated without one."""
 
     def words(self, ids: list[int]) -> list[str]:
         """The words that tokens write, pieces joined. Special tokens are words."""

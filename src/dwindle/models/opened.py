@@ -23,15 +23,13 @@ def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
     if build.is_saved(folder):
         return build.load(folder)
     if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ValueError(f"{folder} is no saved model and no run with one: it has no config.json")
+        raise ValueError(f"{folder} is neither a saved model nor a run with one: it has no config.json")
     try:
         with bars_on_terminals():
             model, tokenizer = from_pretrained(name), AutoTokenizer.from_pretrained(name)
     except OSError as error:
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"{name} is no folder of a model, and as a name on the hub it is not to be had: {why}"
-        ) from None
+        raise ValueError(f"{name} is not a model's folder, and could not be loaded from the hub: {why}") from None
     if not model.config.is_encoder_decoder:
         raise ValueError(f"{name} has no encoder, so there is no source apart from the output: take an encoder-decoder")
     limit = min(_length(model.config), int(tokenizer.model_max_length), _LONGEST)

@@ -43,7 +43,7 @@ def merges(file: Path) -> list[tuple[str, str]]:
     try:
         lines = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{file} is not UTF-8, so no codes of subword-nmt: name another file") from None
+        raise ValueError(f"{file} is not UTF-8, so it cannot be codes of subword-nmt: name another file") from None
     head = int(lines[0].startswith("#version: 0.2"))
     columns = 2 if head else 3
     if not head and len(lines[0].split()) != columns:
@@ -52,13 +52,13 @@ def merges(file: Path) -> list[tuple[str, str]]:
     for number, line in enumerate(lines[head:], head + 1):
         pair = line.strip("\r ").split(" ")  # a piece may have any other space in it
         if len(pair) != columns:
-            raise ValueError(f"{file}, line {number} is no pair of pieces: get the codes again")
+            raise ValueError(f"{file}, line {number} is not a pair of pieces: get the codes again")
         found.append((pair[0], pair[1]))
     return found
 
 
 def bpe(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
-    """Cuts words that are parted by spaces as subword-nmt does. The vocabulary has every merge."""
+    """Cuts words that are separated by spaces as subword-nmt does. The vocabulary has every merge."""
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix=END))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.decoder = decoders.BPEDecoder(suffix=END)
@@ -88,5 +88,5 @@ def _sentencepiece(file: Path) -> Tokenizer:
     except Exception as error:
         # protobuf has its own errors, by whichever implementation is installed.
         why = str(error).split("\n")[0]
-        raise ValueError(f"{file} is no SentencePiece model ({why}): name another file") from None
+        raise ValueError(f"{file} is not a SentencePiece model ({why}): name another file") from None
     return tokenizer

@@ -73,6 +73,16 @@ def shape(kind: str, size: str, dropout: float | None = None) -> Shape:
     return SIZES[kind][size] | ({} if dropout is None else {"dropout": dropout})
 
 
+def new(
+    kind: str, size: str, dropout: float | None, tokenizer: PreTrainedTokenizerBase, length: int
+) -> PreTrainedModel:
+    """A model of any kind that reads and writes subwords, for texts of up to ``length`` tokens."""
+    numbers = shape(kind, size, dropout)
+    if kind == "bertsum":
+        return bertsum(numbers, tokenizer, length, BERT[size])
+    return {"transformer": transformer, "bart": bart}[kind](numbers, tokenizer, length)
+
+
 def transformer(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> PreTrainedModel:
     """The Transformer of translation on Marian's classes: one embedding for source, target and output, sinusoid
     positions, ReLU, norms after the residuals."""

@@ -48,7 +48,7 @@ class ModelSettings:
         if min(self.source_length, self.target_length) < 2:
             raise ValueError(f"lengths of {self.source_length} and {self.target_length} tokens: pass 2 or more each")
         if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout}: pass a number from 0 on and below 1")
+            raise ValueError(f"dropout={self.dropout}: pass a number of at least 0 and below 1")
         if (self.coverage or self.copy != "plain") and self.kind != "pointer-generator":
             raise ValueError(
                 f"coverage and copy are the pointer-generator's, and this is a {self.kind}: leave them out"

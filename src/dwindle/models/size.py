@@ -43,11 +43,8 @@ def parameters(settings: ModelSettings, width: int = 0) -> int | None:
             )
         elif settings.kind == "top-down":
             model = TopDown(TopDownConfig(vocab_size=len(words), feature_size=width, **numbers))
-        elif settings.kind == "bertsum":
-            model = presets.bertsum(numbers, words, longest, presets.BERT[settings.size])
         else:
-            make = presets.bart if settings.kind == "bart" else presets.transformer
-            model = make(numbers, words, longest)
+            model = presets.new(settings.kind, settings.size, settings.dropout, words, longest)
     return int(model.num_parameters())
 
 

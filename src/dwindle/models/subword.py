@@ -1,6 +1,6 @@
 """``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`. And how new ones are trained.
 
-Sentences are encoded one by one and parted by a separator token, which comes back as a newline. Where the vocabulary
+Sentences are encoded one by one and separated by a separator token, which comes back as a newline. Where the vocabulary
 has the newline itself it is that one; where it has not, as BERT's, another is chosen or added; a model that was trained
 on single lines has none. The codec knows no corpora and no weights.
 """

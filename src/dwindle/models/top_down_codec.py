@@ -1,6 +1,6 @@
 """``RegionCodec``: region features and paragraphs to the tensors of the Top-Down captioner, and back.
 
-A paragraph is words parted by spaces (the readers of ``data/`` tokenise). It knows neither image files nor weights.
+A paragraph is words separated by spaces (the readers of ``data/`` tokenise). It knows neither image files nor weights.
 """
 
 import json

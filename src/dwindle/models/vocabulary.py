@@ -16,7 +16,7 @@ class Vocabulary:
         self.words = [*SPECIAL, *words]
         self._ids = {word: i for i, word in enumerate(self.words)}
         if len(self._ids) != len(self.words):
-            raise ValueError("a word stands twice in this vocabulary: keep one of each")
+            raise ValueError("a word is twice in this vocabulary: keep one of each")
 
     @classmethod
     def counted(cls, texts: Iterable[str], size: int | None = None, least: int = 1) -> "Vocabulary":

@@ -113,8 +113,8 @@ def fragment(image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mappi
 def section(measured: Measured, found: Sequence[Covered]) -> Section:
     """The pictures of a test set of scenes, those of its items that were traced."""
     lead = (
-        "Made pictures. Left the picture, then its regions by how much the output attended to them and by how much it "
-        "used them, then what each word used. Dark is what nothing was taken from."
+        "Synthetic pictures. Left the picture, then its regions by how much the output attended to them and by how much"
+        " it used them, then what each word used. Dark is what nothing was taken from."
     )
     looked = Section("regions", "What was looked at", lead)
     for item in measured.test.items:

@@ -34,7 +34,7 @@ class Arena:
 def arena(recipes: Sequence[Recipe], count: int, base: str | None = None, unequal: bool = False) -> Arena:
     """Check that the recipes can be compared. The base is by default the arm called plain, or the first."""
     if count < 1:
-        raise ValueError(f"{count} seeds are none: give 1 or more")
+        raise ValueError(f"{count} seeds are too few: give 1 or more")
     arms = dict(zip(_short([r.name for r in recipes]), recipes, strict=True))
     if len(arms) < 2:
         raise ValueError("an arena needs two different recipes or more: name them")

@@ -58,7 +58,7 @@ def design(a: Outputs, b: Outputs, items: int, raters: int, seed: int, checks: i
 def _refuse(a: Outputs, b: Outputs, items: int, raters: int, checks: int) -> None:
     same_items(a, b)
     if items < 1 or raters < 1 or checks < 0:
-        raise ValueError("a study needs at least one item and one rater: give --items and --raters from 1 on")
+        raise ValueError("a study needs at least one item and one rater: give --items and --raters of 1 or more")
     if len(a) < items + checks:
         asked = f"{items} items" + (f" and {checks} checks" if checks else "")
         raise ValueError(f"{a.name} has {len(a)} items and the study asks for {asked}: lower --items or --checks")

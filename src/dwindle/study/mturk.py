@@ -97,7 +97,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             for line in (reader := csv.DictReader(file)):
                 yield f"{path}, line {reader.line_num}", {k: v or "" for k, v in line.items() if isinstance(k, str)}
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no CSV file in UTF-8 ({error}): download the results once more") from None
+        raise ValueError(f"{path} is not a CSV file in UTF-8 ({error}): download the results once more") from None
     finally:
         csv.field_size_limit(old)
 
@@ -142,7 +142,7 @@ def _flatten(text: str, where: str) -> dict[str, str]:
         for name, value in answers.items():
             pairs |= {f"{name}.{c}": on for c, on in value.items()} if isinstance(value, dict) else {name: value}
     except (ValueError, AttributeError, IndexError):
-        raise ValueError(f"{where}: Answer.taskAnswers is no JSON: import the results file as it is") from None
+        raise ValueError(f"{where}: Answer.taskAnswers is not JSON: import the results file as it is") from None
     return {name: str(value) for name, value in pairs.items()}
 
 

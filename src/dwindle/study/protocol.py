@@ -85,7 +85,7 @@ class Bounded(HttpToolsProtocol):
         self.waiting.pop(self, None)
 
     def _refuse(self, status: str) -> None:
-        """One line, and the end: whoever sends such a thing is no browser."""
+        """One line, and the end: no browser sends such a thing."""
         self._expect_nothing()
         if not self.transport.is_closing():
             self.transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())

@@ -33,7 +33,7 @@ FACTUALITY = Question(
     "Factual correctness",
     "Does the source support everything this summary says?",
     'Answer for each summary by itself. One wrong name, number or claim makes it "no". So does a claim that may be '
-    "true but that the source does not support. Leaving something out is no error here.",
+    "true but that the source does not support. Leaving something out is not an error here.",
 )
 COMPARED = (REPRESENTATIVENESS, READABILITY)
 QUESTIONS = (*COMPARED, FACTUALITY)

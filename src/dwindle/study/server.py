@@ -16,7 +16,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror:
-        raise ValueError(f"{host} is no address of this machine: leave out --host, or name one that is") from None
+        raise ValueError(f"{host} is not an address of this machine: leave out --host, or name one that is") from None
     taken = socket.socket(family, kind, protocol)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -33,7 +33,7 @@ def _sentence(host: str, port: int, error: OSError) -> str:
     if code == errno.EADDRINUSE:
         return f"port {port} of {host} is in use: choose another with --port, or stop what uses it"
     if code == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine: leave out --host, or name one that is"
+        return f"{host} is not an address of this machine: leave out --host, or name one that is"
     if code == errno.EACCES:
         return f"port {port} may be opened by the administrator only: choose one from 1024 on with --port"
     return f"cannot listen on port {port} of {host} ({error}): choose another with --port"

@@ -27,7 +27,11 @@ _NUMBERS: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
         lambda x: x >= 0,
         "0 or more",
     ),
-    (("beta1", "beta2", "label_smoothing", "scheduled_sampling"), lambda x: 0 <= x < 1, "a number from 0 on, below 1"),
+    (
+        ("beta1", "beta2", "label_smoothing", "scheduled_sampling"),
+        lambda x: 0 <= x < 1,
+        "a number of at least 0 and below 1",
+    ),
     (("learning_rate", "encoder_learning_rate", "decay"), lambda x: x > 0, "more than 0"),
 ]
 """Settings that are numbers, which of them are allowed, and how that is said."""
@@ -121,15 +125,15 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
-            raise ValueError("training goes for so many steps or so many epochs: pass one of the two")
+            raise ValueError("training lasts a number of steps or a number of epochs: pass one of the two")
         for name, options in (("optimiser", Optimiser), ("schedule", Schedule), ("objective", Objective)):
             if (given := getattr(self, name)) not in get_args(options):
                 raise ValueError(f"{name}={given!r} is unknown: pass one of {', '.join(get_args(options))}")
         self._check_numbers()
         if self.schedule in ("inverse-sqrt", "noam") and not self.warmup:
-            raise ValueError(f"the schedule {self.schedule} is made of its warm-up: pass warmup=1 or more")
+            raise ValueError(f"the schedule {self.schedule} is defined by its warm-up: pass warmup=1 or more")
         if self.soft_trigrams and self.objective != "self-critical":
-            raise ValueError("soft_trigrams is of self-critical training: leave it out, or set it in decoding")
+            raise ValueError("soft_trigrams belongs to self-critical training: leave it out, or set it in decoding")
         if self.scheduled_sampling and self.objective == "self-critical":
             raise ValueError("self-critical training draws all words anyway: leave scheduled_sampling out")
         if self.choose and (self.eval_every is None or self.average > 1):

@@ -225,7 +225,7 @@ class Fit(Seq2SeqTrainer):
                 if weight.is_floating_point():
                     total[name] = total.get(name, 0) + weight.double()
         mean = {name: (weight / len(paths)).float() for name, weight in total.items()}
-        self.model.load_state_dict(mean, strict=False)  # what is no such number is as in the last one
+        self.model.load_state_dict(mean, strict=False)  # what is not averaged is as in the last one
 
     def _run_epoch(self, **about: Any) -> None:
         self.order.epoch = about["epoch"]
@@ -240,7 +240,7 @@ class Fit(Seq2SeqTrainer):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Into a folder beside, and from there to its place: at every moment the last checkpoint is whole."""
         if not all(p.isfinite().all() for p in self.model.parameters()):
-            raise ValueError(f"the weights are no numbers any more at step {self.state.global_step}: {_DIVERGED}")
+            raise ValueError(f"the weights are not finite any more at step {self.state.global_step}: {_DIVERGED}")
         self.args.output_dir = str(self.home / WRITING)
         try:
             with bars_on_terminals():
@@ -260,7 +260,7 @@ class Fit(Seq2SeqTrainer):
 
 
 class _StopAtNan(TrainerCallback):
-    """A loss that is no number stays so."""
+    """A loss that is not a number stays so."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
         if not math.isfinite(logs.get("loss", 0.0)):

@@ -19,7 +19,7 @@ from dwindle.core.coverage import Coverage
 from dwindle.core.rules import RowRule
 
 
-class Looked(NamedTuple):
+class Glance(NamedTuple):
     """One step."""
 
     log_attention: Tensor
@@ -57,7 +57,7 @@ class Source:
         energy: Tensor = _Energies.apply(self._sums, self._end, query, total, *given)  # type: ignore[no-untyped-call]
         return energy
 
-    def look(self, energy: Tensor, rule: RowRule, coverage: Coverage | None, protected: Tensor | None = None) -> Looked:
+    def look(self, energy: Tensor, rule: RowRule, coverage: Coverage | None, protected: Tensor | None = None) -> Glance:
         """A row of attention from energies (N, S), under the rule; ``protected`` as the rule takes it."""
         there = by_source(energy, self.keys).masked_fill(~self.mask.unsqueeze(1), -torch.inf)
         log_attention = there.log_softmax(-1).view(energy.shape)
@@ -70,7 +70,7 @@ class Source:
         weights = weights.squeeze(1)
         # What a rule called on one row would do, in a few operations.
         after = Coverage(before.total + attention, torch.maximum(before.peak, attention))
-        return Looked(log_attention, weights, self.context(weights), after)
+        return Glance(log_attention, weights, self.context(weights), after)
 
     def context(self, weights: Tensor) -> Tensor:
         """(N, D): the values under weights (N, S)."""

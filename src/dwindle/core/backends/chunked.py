@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dwindle.core.backends import eager
 from dwindle.core.backends.call import UNTRANSFORMED, Call, block_rows, kernel_numbers
-from dwindle.core.backends.diminish import Diminish, Finish, Space
+from dwindle.core.backends.diminish import Diminish, FinishRows, Space
 from dwindle.core.backends.once import once
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import KernelNumbers, RowRule
@@ -148,7 +148,7 @@ def _tile(part: Call, a: Tensor, numbers: KernelNumbers, space: Space) -> tuple[
     weights, *state = Diminish.apply(given, *part.coverage, numbers, space)  # type: ignore[no-untyped-call]
     if part.protected is not None or (part.rule.renormalise and numbers.functions):
         free = given.new_ones(1, 1, 1, given.shape[-1]) if part.protected is None else ~part.protected.unsqueeze(-2)
-        weights = Finish.apply(given, weights, free.to(a.dtype), part.rule.renormalise)  # type: ignore[no-untyped-call]
+        weights = FinishRows.apply(given, weights, free.to(a.dtype), part.rule.renormalise)  # type: ignore[no-untyped-call]
     if felt is not None:
         covered = felt.shape[-1]
         weights = torch.cat([torch.lerp(a[..., :covered], weights, felt), a[..., covered:]], dim=-1)

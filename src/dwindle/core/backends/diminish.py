@@ -131,7 +131,7 @@ def _together(x: Tensor, heads: int) -> Tensor:
     return x if heads == 1 else x.sum(-3, keepdim=True)
 
 
-class Finish(torch.autograd.Function):
+class FinishRows(torch.autograd.Function):
     """``RowRule.finish``, with its gradient written out: attention and weights (..., T, S) to the rule's weights.
 
     ``free`` (..., 1, S) is 1 where a position is not protected, 0 where it is. Products with it are cheap, choices by a

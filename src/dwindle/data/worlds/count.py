@@ -18,7 +18,7 @@ def count(gold: Any, hypothesis: str) -> Counts:
     """Count an output by the rules of the world its gold is from."""
     name = gold.get("world") if isinstance(gold, dict) else None
     if not isinstance(name, str) or name not in WORLDS:
-        raise ValueError(f"the gold is of no known world ({name!r}): the worlds are {', '.join(WORLDS)}")
+        raise ValueError(f"the gold is not of a known world ({name!r}): the worlds are {', '.join(WORLDS)}")
     version, counted = WORLDS[name]
     if gold.get("version") != version:
         raise ValueError(

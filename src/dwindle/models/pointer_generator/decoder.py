@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from dwindle.core.additive.energies import by_source
 from dwindle.core.additive.source import Source
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
-from dwindle.models.pointer_generator.encoder import Encoded
+from dwindle.models.pointer_generator.encoder import EncodedSource
 from dwindle.models.pointer_generator.state import State
 from dwindle.models.recurrent import Repeated, lstm_cell
 
@@ -54,7 +54,7 @@ class Decoder(nn.Module):
         self.score = nn.Linear(width, 1, bias=False)  # v
         self.covered = nn.Linear(1, width, bias=False) if config.coverage else None  # w_c
 
-    def start(self, encoded: Encoded, mask: Tensor, beams: int = 1) -> State:
+    def start(self, encoded: EncodedSource, mask: Tensor, beams: int = 1) -> State:
         """Before the first word. ``mask`` (B, S): True for words of the source. The state has rows for all beams."""
         memory = encoded.last_hidden_state
         fed = F.linear(memory, self.feed.weight[:, -memory.shape[-1] :])

@@ -19,7 +19,7 @@ _ALWAYS = 1e4
 
 
 @dataclass
-class Encoded(ModelOutput):
+class EncodedSource(ModelOutput):
     """A source. Every field has B first, so that ``generate()`` fans it out into beams."""
 
     last_hidden_state: Tensor
@@ -33,7 +33,7 @@ class Encoded(ModelOutput):
 
 
 class Encoder(nn.Module):
-    """input_ids (B, S) -> ``Encoded``. Owns the embedding that the decoder shares."""
+    """input_ids (B, S) -> ``EncodedSource``. Owns the embedding that the decoder shares."""
 
     main_input_name = "input_ids"
 
@@ -47,14 +47,14 @@ class Encoder(nn.Module):
         self.reduce_cell = nn.Linear(2 * hidden, hidden)
         self.keys = nn.Linear(2 * hidden, 2 * hidden, bias=False)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Encoded:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> EncodedSource:
         """``attention_mask`` (B, S): 1 for words, then 0 for padding; None where there is no padding."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         check_source(input_ids, mask, self.embedding.num_embeddings)
         memory, hidden, cell = read_both_ways(
             self.lstm, F.pad(self.embedding(input_ids), (0, 1), value=1.0), mask.bool()
         )
-        return Encoded(
+        return EncodedSource(
             last_hidden_state=memory,
             keys=self.keys(memory),
             hidden=self.reduce_hidden(hidden).relu(),

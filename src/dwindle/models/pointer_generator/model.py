@@ -22,7 +22,7 @@ from dwindle.core.rules import Rule
 from dwindle.models.codec import IGNORED
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.decoder import Decoder, Rows
-from dwindle.models.pointer_generator.encoder import Encoded, Encoder
+from dwindle.models.pointer_generator.encoder import EncodedSource, Encoder
 from dwindle.models.pointer_generator.likelihood import NEVER, Words, log_likelihood
 from dwindle.models.pointer_generator.state import State
 
@@ -61,7 +61,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         extended_ids: Tensor | None = None,
         labels: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
-        encoder_outputs: Encoded | None = None,
+        encoder_outputs: EncodedSource | None = None,
         past_key_values: State | None = None,
         use_cache: bool | None = None,
         oov: Tensor | None = None,
@@ -118,15 +118,15 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         attention, weights = (x.where(written, 0).float().cpu()[None] for x in (rows.log_attention.exp(), rows.weights))
         return Record(["attention"], sequences[:, 1:].cpu(), attention, weights)
 
-    def _encoded(self, input_ids: Tensor | None, mask: Tensor | None, encoded: Encoded | None) -> Encoded:
+    def _encoded(self, input_ids: Tensor | None, mask: Tensor | None, encoded: EncodedSource | None) -> EncodedSource:
         if encoded is not None:
             return encoded
         if input_ids is None:
             raise ValueError("there is no source: pass input_ids or encoder_outputs")
-        read: Encoded = self.encoder(input_ids, mask)
+        read: EncodedSource = self.encoder(input_ids, mask)
         return read
 
-    def _rows(self, ids: Tensor, encoded: Encoded, mask: Tensor, state: State | None) -> tuple[Rows, State]:
+    def _rows(self, ids: Tensor, encoded: EncodedSource, mask: Tensor, state: State | None) -> tuple[Rows, State]:
         """The decoder over extended ids (B, T). A copied word reads as unknown."""
         if ids.dim() != 2 or ids.shape[0] != mask.shape[0] or not ids.shape[1]:
             raise ValueError(f"decoder_input_ids has shape {tuple(ids.shape)}: give (B, T) with B = {mask.shape[0]}")
@@ -199,7 +199,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         return Words(ids, merged, self._switch(rows)[real], copied, share[real])
 
     def _expand_inputs_for_generation(
-        self, expand_size: int = 1, encoder_outputs: Encoded | None = None, **given: Any
+        self, expand_size: int = 1, encoder_outputs: EncodedSource | None = None, **given: Any
     ) -> tuple[Tensor, dict[str, Any]]:
         """The library's, but the beams of a source share what it was encoded to."""
         ids, fanned = super()._expand_inputs_for_generation(expand_size, **given | {"is_encoder_decoder": False})
@@ -253,7 +253,7 @@ def coverage_losses(attention: Tensor) -> Tensor:
     return torch.minimum(attention, before).sum(-1)
 
 
-def _check(extended_ids: Tensor | None, mask: Tensor | None, encoded: Encoded) -> tuple[Tensor, Tensor]:
+def _check(extended_ids: Tensor | None, mask: Tensor | None, encoded: EncodedSource) -> tuple[Tensor, Tensor]:
     """Extended ids and the mask as bool, both (B, S) of this source, or each row as often as it has beams."""
     sources, positions = encoded.last_hidden_state.shape[:2]
     if extended_ids is None:

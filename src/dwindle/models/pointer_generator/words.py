@@ -1,8 +1,8 @@
 """``WordCodec``: texts to the tensors of the pointer-generator, and back, copied words included.
 
-A text is words parted by spaces, in lower case. The sentences of a target are parted by a word of their own, which
-comes back as a newline; a source is read without. A vocabulary that has no such word, as See's, parts nothing, and what
-is written gets a newline after each full stop, as See's code has it. Words outside the vocabulary get numbers behind
+A text is words separated by spaces, in lower case. Between the sentences of a target is a word of their own, which
+comes back as a newline; a source is read without. A vocabulary without such a word, as See's, separates none; what is
+written gets a newline after each full stop, as See's code has it. Words outside the vocabulary get numbers behind
 it, source by source. It knows neither corpora nor weights.
 """
 
