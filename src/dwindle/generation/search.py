@@ -3,8 +3,8 @@
 The search itself is ``_beam_search`` of `transformers`, run on a stand-in for the model. The stand-in passes everything
 on to the model but for the four small methods in which scores are compared. Their names, and what they are called with,
 are the library's own business and may change: this file alone in the room uses them, and looks for them when it is
-imported. Running hypotheses keep their pure log-probability; the score is computed again wherever hypotheses are ranked,
-so that no rounding adds up.
+imported. Running hypotheses keep their pure log-probability; the score is computed again wherever hypotheses are
+ranked, so that no rounding adds up.
 
 Shapes: B sources, K beams, V tokens, C candidates of a step, S source positions.
 """
