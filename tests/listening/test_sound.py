@@ -22,8 +22,11 @@ class Letters:
 
     eos_token_id = 40
 
-    def __call__(self, text):
-        return {"input_ids": [41, *(ord(c) - ord("a") for c in text if c.isalpha()), 40]}
+    start = (41,)
+
+    def __call__(self, text, add_special_tokens=True):
+        ids = [ord(c) - ord("a") for c in text.lower() if c.isalpha()]
+        return {"input_ids": [*self.start, *ids, 40] if add_special_tokens else ids}
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +112,9 @@ def test_a_silent_sound_is_found_to_leave_out_nothing(model, reader, monkeypatch
 def test_a_sound_has_one_channel(reader):
     with pytest.raises(ValueError, match="one channel"):
         reader.read(torch.zeros(2, 100))
+
+
+def test_the_language_that_is_set_does_not_make_another_tokenizer(reader, monkeypatch):
+    before = reader.probe()
+    monkeypatch.setattr(Letters, "start", (41, 42))
+    assert reader.probe() == before

@@ -80,7 +80,8 @@ class SoundReader:
         return " ".join(output.strip() for output in outputs)
 
     def probe(self) -> list[int]:
-        return list(self.processor.tokenizer("Listeners, 2 of 34.")["input_ids"])
+        # Without the tokens of the language and the task, which are set as one likes.
+        return list(self.processor.tokenizer("Listeners, 2 of 34.", add_special_tokens=False)["input_ids"])
 
     def _inputs(self, sources: Sequence[ReadSource]) -> dict[str, Tensor]:
         sounds = [source.given["sound"].numpy() for source in sources]
