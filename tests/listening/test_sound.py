@@ -96,7 +96,7 @@ def test_waves_of_any_rate_are_read(tmp_path):
 def test_what_is_no_wave_is_said(tmp_path):
     path = tmp_path / "a.wav"
     path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="no WAV file"):
+    with pytest.raises(ValueError, match="not a WAV file"):
         read_wave(path)
 
 

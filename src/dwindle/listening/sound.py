@@ -95,8 +95,8 @@ def read_wave(path: str | Path) -> Tensor:
         with wave.open(str(path), "rb") as file:
             rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
             data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise ValueError(f"{path} is not a WAV file ({error}): convert it to one of 16-bit samples") from None
+    except (wave.Error, EOFError):
+        raise ValueError(f"{path} is not a WAV file that can be read: convert it to one of 16-bit samples") from None
     if width != 2:
         raise ValueError(f"{path} has samples of {8 * width} bits: convert it to a WAV file of 16-bit samples")
     if not data:
