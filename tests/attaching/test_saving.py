@@ -183,6 +183,15 @@ def test_the_trained_rule_does_not_warn_and_another_does(saved, recwarn):
         dwindle.attach(loaded, "dim:log")
 
 
+@pytest.mark.parametrize("kept", [0, 5, 100, 2000])
+def test_truncated_weights_are_named(tmp_path, kept):
+    bart().save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"model\.safetensors are damaged"):
+        dwindle.from_pretrained(tmp_path)
+
+
 def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(ValueError, match=r"has no config\.json"):
         inspect(tmp_path)
@@ -190,7 +199,7 @@ def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(ValueError, match="is not JSON"):
         inspect(tmp_path)
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(ValueError, match="holds no settings by name"):
+    with pytest.raises(ValueError, match="holds no named settings"):
         inspect(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bart"}')
     with pytest.raises(ValueError, match="pass auto_class="):

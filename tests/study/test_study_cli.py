@@ -94,6 +94,14 @@ def test_links_for_more_raters(new, run):
     assert "links cannot be shown again" in run("status", folder, "--links", code=2)
 
 
+@pytest.mark.parametrize("content", ['{"owner": "x', "[]", '{"owner": 1, "raters": {}}', '{"owner": "x"}'])
+def test_damaged_links_are_named(new, run, content):
+    folder, _ = new
+    (folder / "links.json").write_text(content)
+    for verb in (("status", folder, "--links"), ("invite", folder, 1)):
+        assert f"{folder / 'links.json'} " in run(*verb, code=2)
+
+
 def test_mechanical_turk_and_back(new, run):
     from tests.study.test_mturk import results
 
@@ -145,7 +153,7 @@ def test_a_busy_port_and_other_bad_addresses(new, run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port {port} of 127.0.0.1 is in use: choose another" in run("serve", folder, "--port", port, code=2)
-    assert "no address of this machine" in run("serve", folder, "--host", "203.0.113.7", code=2)
+    assert "not an address of this machine" in run("serve", folder, "--host", "203.0.113.7", code=2)
     assert "--port" in run("serve", folder, "--port", 99999, code=2)
 
 

@@ -28,13 +28,19 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
         auto_class: an auto class or a model class of `transformers`; None takes the class that was saved.
         kwargs: for ``from_pretrained`` of that class.
     """
+    from safetensors import SafetensorError
+
     from dwindle.attaching.library import unexpected_without
 
     kwargs.setdefault("attn_implementation", None)  # the library's default, in place of the gate
     if auto_class is None:
         auto_class = _saved_class(name, kwargs)
-    with unexpected_without(MARK):
-        loaded: Any = auto_class.from_pretrained(name, **kwargs)
+    try:
+        with unexpected_without(MARK):
+            loaded: Any = auto_class.from_pretrained(name, **kwargs)
+    except SafetensorError as error:
+        files = ", ".join(sorted(str(file) for file in Path(name).glob("*.safetensors"))) or name
+        raise ValueError(f"the weights in {files} are damaged ({error}): copy or save them again") from None
     model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info=True
     if said := getattr(model.config, "dwindle", None):
         settings = Settings.read(said)

@@ -117,7 +117,7 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
     if kind in _OWN:
         model_class, codec_class = _OWN[kind]
         with bars_on_terminals():
-            return model_class.from_pretrained(folder, **changes), codec_class.from_pretrained(folder)
+            return from_pretrained(folder, model_class, **changes), codec_class.from_pretrained(folder)
     if not (folder / FILE).is_file():
         raise ValueError(f"{folder} has no {FILE}: it is not the model of a run, though it may be the start of one")
     with bars_on_terminals():

@@ -18,11 +18,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from dwindle.folder import whole
 from dwindle.study import security
 from dwindle.study.database import VERSION, check, connect, sentences
 from dwindle.study.design import Design, Side
 
 DATABASE, LINKS = "study.sqlite3", "links.json"
+_NEW_LINKS = "take it from a copy; the study itself needs no links"
 LEASE = 3600.0
 
 Choice = Literal["left", "tie", "right"]
@@ -179,7 +181,9 @@ class Store:
         file = self.path.parent / LINKS
         if not file.is_file():
             raise ValueError(f"{file} is gone: links cannot be shown again, make new ones with 'dwindle study invite'")
-        links: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        links = whole.read_json(file, _NEW_LINKS)
+        if not isinstance(links.get("owner"), str) or not isinstance(links.get("raters"), dict):
+            raise ValueError(f"{file} holds no links: {_NEW_LINKS}")
         return links
 
     def rater(self, token: str) -> int | None:
