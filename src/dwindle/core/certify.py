@@ -108,7 +108,7 @@ def _concave(rule: RowRule) -> Claim:
     if unknown:
         return Claim(statement, True, False, f"Looked at {', '.join(unknown)} on a grid up to 10,000.")
     if not rule.functions:
-        return Claim(statement, True, True, "Plain attention has no g.")
+        return Claim(statement, True, True, "This rule has no g.")
     slopes = "; ".join(f"{g}: g'(x) = {_slope(g)}" for g in dict.fromkeys(rule.functions))
     return Claim(statement, True, True, f"The slope is positive and never rises: {slopes}.")
 
@@ -134,8 +134,10 @@ def _set_function(rule: RowRule, concave: Claim) -> Claim:
         return Claim(statement, False, True, "Renormalised weights depend on the other positions.")
     if rule.share_heads:
         return Claim(statement, False, True, "The coverage of a head counts the attention of the others.")
-    if isinstance(rule, DyDim) and rule.g1 != rule.g2:
+    if not (isinstance(rule, Plain | Dim) or (isinstance(rule, DyDim) and rule.g1 == rule.g2)):
         one, other = (_effective(rule, a) for a in ((0.9, 0.1), (0.1, 0.9)))
+        if one == other:
+            return Claim(statement, True, False, f"0.9, 0.1 and 0.1, 0.9 both sum to {one:.4f}; not proved.")
         return Claim(statement, False, True, f"Order matters: 0.9, 0.1 sums to {one:.4f}; 0.1, 0.9 to {other:.4f}.")
     because = "The differences of Eq. 3 telescope to F(total), and F is concave in a sum."
     return Claim(statement, concave.holds, concave.proved, because)
