@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-TRIALS = ["attention", "families", "threads", "damage", "pages", "kills", "disks", "ballots"]
+TRIALS = ["attention", "families", "threads", "damage", "pages", "kills", "audits", "disks", "ballots"]
 Trial = Callable[[random.Random, Path], int]
 
 
