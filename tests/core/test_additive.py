@@ -105,6 +105,23 @@ def test_a_tanh_is_right_everywhere(path):
     assert (energy[0].double() - z.double().tanh()).abs().max() < 2e-7
 
 
+@pytest.mark.parametrize(("keys", "query"), [(19.9, -19.9), (-19.9, 19.9), (21.0, -20.9), (3.0, 40.0), (19.0, -60.0)])
+def test_large_keys_and_queries_are_right_together(path, keys, query):
+    """On both sides of where the kernel stops multiplying exponentials."""
+    given, mask = drawn(67)
+    with torch.no_grad():
+        given[0][:, :, ::3] += keys
+        given[5][:, ::3] += query
+    exact = twin(given, mask, dwindle.rule("dim:log"), covers=False)
+    narrow = [x.detach().float().requires_grad_() for x in given]
+    ours = fast(narrow, mask, dwindle.rule("dim:log"), covers=False)
+    for mine, slow in zip(ours, exact, strict=True):
+        torch.testing.assert_close(mine.double(), slow, rtol=2e-5, atol=2e-5)
+    for mine, slow in zip(gradients(ours, narrow), gradients(exact, given), strict=True):
+        if slow is not None:
+            torch.testing.assert_close(mine.double(), slow, rtol=1e-4, atol=1e-4)
+
+
 def test_a_backward_pass_may_be_repeated_or_take_a_part(path):
     """What one pass added up and nobody took is not in the next."""
     given, mask = drawn()

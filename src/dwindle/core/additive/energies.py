@@ -17,6 +17,8 @@ from torch import Tensor
 from dwindle.core.backends.cpu.build import library
 from dwindle.core.coverage import state_dtype
 
+_REACH = 20
+"""Of keys: e^2k e^2q must be a number. The kernel has the same for queries."""
 _NAMES = {torch.float32: "float32", torch.float64: "float64"}
 
 
@@ -25,6 +27,8 @@ class Terms(NamedTuple):
 
     keys: Tensor
     """(B, S, A): k."""
+    raised: Tensor | None
+    """(B, S, A): what ``raised`` makes of them."""
     mask: Tensor
     """(B, S), bool: positions that are there. The energy of others means nothing and has no gradient."""
     score: Tensor
@@ -38,7 +42,7 @@ class Terms(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Gradients of what all steps share: each step adds to them."""
+    """Gradients of what all queries share, in float32 or better."""
 
     keys: Tensor
     """(B, S, A)."""
@@ -49,29 +53,47 @@ class Shared(NamedTuple):
 
     @classmethod
     def none(cls, keys: Tensor) -> "Shared":
-        """Zeros, in float32 or better."""
+        """Zeros."""
         dtype = state_dtype(keys)
         column = keys.new_zeros(keys.shape[0], keys.shape[2], dtype=dtype)
         return cls(torch.zeros_like(keys, dtype=dtype), column, column.clone())
 
 
+def raised(keys: Tensor, mask: Tensor, covered: Tensor | None) -> Tensor | None:
+    """e^2k, which the kernel has for all steps; None where it is of no use: with a w, or for keys far out."""
+    if covered is not None or _kernel(keys) is None or not keys.numel():
+        return None
+    farthest = keys.abs().amax(-1).masked_fill(~mask, 0).max()
+    return (2 * keys).exp_() if farthest <= _REACH else None
+
+
 def energies(terms: Terms) -> Tensor:
     """(N, S), in float32 or better."""
-    if (kernel := _kernel(terms)) is None:
+    if (kernel := _kernel(terms.keys)) is None:
         return _energies(terms)
     out = terms.keys.new_empty(terms.query.shape[0], terms.keys.shape[1])
     _call(kernel, "energies", terms, out)
     return out
 
 
-def gradients(terms: Terms, energy: Tensor, shared: Shared) -> tuple[Tensor, Tensor | None]:
-    """Those of query (N, A) and coverage (N, S), given that of the energies; those of the rest go into ``shared``."""
-    if (kernel := _kernel(terms)) is None:
-        return _gradients(terms, energy, shared)
+def gradients(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Those of query (N, A) and coverage (N, S), given that of the energies (N, S)."""
+    if (kernel := _kernel(terms.keys)) is None:
+        return _gradients(terms, energy)
     query = torch.empty_like(terms.query)
     coverage = None if terms.coverage is None else torch.empty_like(terms.coverage)
-    _call(kernel, "gradients", terms, energy.contiguous(), query, coverage, *shared)
+    _call(kernel, "gradients", terms, energy.contiguous(), query, coverage)
     return query, coverage
+
+
+def shared_gradients(terms: Terms, energy: Tensor) -> Shared:
+    """Those of all else. ``terms`` may have the queries of many steps at once."""
+    shared = Shared.none(terms.keys)
+    if (kernel := _kernel(terms.keys)) is None:
+        _share(terms, energy, shared)
+    else:
+        _call(kernel, "shared", terms, energy.contiguous(), *shared)
+    return shared
 
 
 def by_source(x: Tensor, keys: Tensor) -> Tensor:
@@ -79,8 +101,8 @@ def by_source(x: Tensor, keys: Tensor) -> Tensor:
     return x.reshape(keys.shape[0], -1, *x.shape[1:])
 
 
-def _kernel(terms: Terms) -> ctypes.CDLL | None:
-    return _loaded() if terms.keys.is_cpu and terms.keys.dtype in _NAMES else None
+def _kernel(keys: Tensor) -> ctypes.CDLL | None:
+    return _loaded() if keys.is_cpu and keys.dtype in _NAMES else None
 
 
 @cache
@@ -92,9 +114,9 @@ def _loaded() -> ctypes.CDLL | None:
 def _call(kernel: ctypes.CDLL, name: str, terms: Terms, *more: Tensor | None) -> None:
     """The function of ``kernel.cpp`` with this name: sizes, terms in the order it has them, and ``more``."""
     (sources, positions, columns), queries = terms.keys.shape, terms.query.shape[0]
-    keys, mask, score, covered, query, coverage = terms
+    keys, raised, mask, score, covered, query, coverage = terms
     sizes = map(ctypes.c_int64, (sources, queries // sources, positions, columns))
-    arrays = map(_address, (keys, query, score, covered, coverage, mask, *more))
+    arrays = map(_address, (keys, raised, query, score, covered, coverage, mask, *more))
     getattr(kernel, f"{name}_{_NAMES[keys.dtype]}")(*sizes, *arrays, torch.get_num_threads())
 
 
@@ -104,7 +126,7 @@ def _address(x: Tensor | None) -> Any:
 
 def _doubled(terms: Terms) -> Tensor:
     """(B, G, S, A): twice what the tanh is of. tanh(z) = 2 sigmoid(2z) - 1, and a sigmoid takes a third of the time."""
-    keys, _, _, covered, query, coverage = terms
+    keys, _, _, _, covered, query, coverage = terms
     inner = keys.unsqueeze(1) + by_source(query, keys).unsqueeze(2)
     if covered is not None and coverage is not None:
         inner = inner + by_source(coverage, keys).unsqueeze(-1) * covered
@@ -117,15 +139,29 @@ def _energies(terms: Terms) -> Tensor:
     return energy.flatten(0, 1).to(state_dtype(energy))
 
 
-def _gradients(terms: Terms, energy: Tensor, shared: Shared) -> tuple[Tensor, Tensor | None]:
-    height = _doubled(terms).sigmoid_().mul_(2).sub_(1)
-    given = by_source(energy.to(height.dtype), terms.keys).unsqueeze(-1)
-    given = given.masked_fill(~terms.mask[:, None, :, None], 0)
-    shared.score.add_((height * given).sum((1, 2)))
-    inner = given * terms.score * (1 - height.square_())
-    shared.keys.add_(inner.sum(1))
+def _gradients(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor | None]:
+    _, inner = _slopes(terms, by_source(energy, terms.keys))
     query = inner.sum(2).flatten(0, 1)
-    if terms.covered is None or terms.coverage is None:
+    if terms.covered is None:
         return query, None
-    shared.covered.add_((inner * by_source(terms.coverage, terms.keys).unsqueeze(-1)).sum((1, 2)))
     return query, (inner @ terms.covered).flatten(0, 1)
+
+
+def _share(terms: Terms, energy: Tensor, shared: Shared) -> None:
+    """One query of each source at a time: those of all steps together are too many."""
+    queries, energies = by_source(terms.query, terms.keys), by_source(energy, terms.keys)
+    coverages = None if terms.coverage is None else by_source(terms.coverage, terms.keys)
+    for n in range(queries.shape[1]):
+        coverage = None if coverages is None else coverages[:, n]
+        height, inner = _slopes(terms._replace(query=queries[:, n], coverage=coverage), energies[:, n : n + 1])
+        shared.score.add_(height.sum((1, 2)))
+        shared.keys.add_(inner.sum(1))
+        if coverage is not None:
+            shared.covered.add_((inner.squeeze(1) * coverage.unsqueeze(-1)).sum(1))
+
+
+def _slopes(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, G, S, A) each: the tanh, and the gradient of what it is of, both times that of the energies (B, G, S)."""
+    height = _doubled(terms).sigmoid_().mul_(2).sub_(1)
+    given = energy.to(height.dtype).masked_fill(~terms.mask.unsqueeze(1), 0).unsqueeze(-1)
+    return height * given, given * terms.score * (1 - height.square())

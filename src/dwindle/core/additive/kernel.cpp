@@ -1,7 +1,10 @@
 // Energies of additive attention, e_i = v . tanh(k_i + q + w c_i), and their gradients, which compute the tanh again.
 //
-// tanh z = 1 - 2 r and its slope is 4 r (1 - r), with r = 1 / (1 + e^2z). Plain C++ with arrays in and out; additive.py
-// owns the tensors. Queries are grouped: `group` of them in a row (beams) look at the same source.
+// tanh z = 1 - 2 r and its slope is 4 r (1 - r), with r = 1 / (1 + e^2z). Without w, and where no k or q is far out,
+// e^2z is the product of e^2k, which serves all steps, and e^2q: no exponential is left inside. Plain C++ with arrays
+// in and out; energies.py owns the tensors. Queries are grouped: `group` of them in a row (beams, or the steps of a
+// loop) look at the same source.
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 #ifdef __AVX512F__
@@ -13,6 +16,7 @@ namespace dwindle {
 namespace {
 
 constexpr int ROWS = 4;  // source positions at once, which share what is loaded and stored for a column
+constexpr double REACH = 20;  // k and q up to which e^2k e^2q is a float; energies.py has the same for the keys
 constexpr int AHEAD = 8;  // rows from where numbers are fetched into the cache: sources are larger than it
 
 constexpr double TWICE = 2.8853900817779268;  // 2 / ln 2: e^2z = 2^(TWICE z)
@@ -27,22 +31,42 @@ INLINE Vec<float> raised(Vec<float> f) {
   return p * f + 1.f;
 }
 
-// r, from TWICE z, which is clamped where r is 0 or 1 to the last digit.
-INLINE Vec<double> falling(Vec<double> y) { return 1.0 / (exponential(y * (2 / TWICE)) + 1.0); }
-INLINE Vec<float> falling(Vec<float> y) {
+INLINE Vec<double> reciprocal(Vec<double> x) { return 1.0 / x; }
+INLINE Vec<float> reciprocal(Vec<float> x) {
+#if defined(__AVX512F__) && DWINDLE_VECTOR_BYTES == 64
+  const Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)x);  // 14 bits; one step of Newton's doubles them
+  return r + r * (1.f - x * r);
+#else
+  return 1.f / x;
+#endif
+}
+
+// 2^y, from y, which is clamped where r is 0 or 1 to the last digit.
+INLINE Vec<double> power_of_two(Vec<double> y) { return exponential(y * (2 / TWICE)); }
+INLINE Vec<float> power_of_two(Vec<float> y) {
 #if defined(__AVX512F__) && DWINDLE_VECTOR_BYTES == 64
   const __m512 least = _mm512_min_ps((__m512)y, _mm512_set1_ps(60.f));
   const __m512 n = _mm512_roundscale_ps(least, _MM_FROUND_TO_NEAREST_INT);
-  const Vec<float> x = (Vec<float>)_mm512_scalef_ps((__m512)raised((Vec<float>)(least - n)), n) + 1.f;
-  const Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)x);  // 14 bits; one step of Newton's doubles them
-  return r + r * (1.f - x * r);
+  return (Vec<float>)_mm512_scalef_ps((__m512)raised((Vec<float>)(least - n)), n);
 #else
   const float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
   y = y > 60.f ? spread(60.f) : y;
   y = y < -60.f ? spread(-60.f) : y;
   const Vec<float> shifted = y + magic;
-  return 1.f / ((Vec<float>)((IVec<float>)raised(y - (shifted - magic)) + ((IVec<float>)shifted << 23)) + 1.f);
+  return (Vec<float>)((IVec<float>)raised(y - (shifted - magic)) + ((IVec<float>)shifted << 23));
 #endif
+}
+
+// Where r comes from: e^2k and e^2q; or k and q; or k, q and w c.
+enum Kind { NEAR, FAR, COVERED };
+template <Kind kind> using Of = std::integral_constant<Kind, kind>;
+
+// `key` is e^2k or k, `query` is e^2q or TWICE q, `cover` is TWICE w.
+template <Kind kind, class V, class C> INLINE V falling(V key, V query, V cover, C c) {
+  if constexpr (kind == NEAR) return reciprocal(key * query + C(1));
+  V z = key * C(TWICE) + query;
+  if constexpr (kind == COVERED) z += cover * c;
+  return reciprocal(power_of_two(z) + C(1));
 }
 
 template <class C, bool whole>
@@ -58,16 +82,24 @@ INLINE void put(C* p, Index from, Index size, Vec<C> v, std::bool_constant<whole
 // B sources of S positions, `group` queries each, A columns. N = B * group.
 template <class C> struct Source {
   Index B, group, S, A;
-  const C *keys, *query, *score, *covered, *coverage;  // (B, S, A), (N, A), (A), (A) or null, (N, S) or null
-  const std::uint8_t* mask;                            // (B, S): positions that are there
+  const C *keys, *raised, *query, *score, *covered, *coverage;  // (B, S, A), e^2k or null, (N, A), (A), (A), (N, S)
+  const std::uint8_t* mask;                                     // (B, S): positions that are there
 
-  const C* key(Index b, Index i) const { return keys + (b * S + i) * A; }
+  const C* key(Kind kind, Index b, Index i) const { return (kind == NEAR ? raised : keys) + (b * S + i) * A; }
+  std::vector<Index> rows(Index b) const {
+    std::vector<Index> there;
+    for (Index i = 0; i < S; ++i)
+      if (mask[b * S + i]) there.push_back(i);
+    return there;
+  }
 };
 
-template <class C> std::vector<C> scaled(const C* x, Index size) {
-  std::vector<C> twice(size);
-  for (Index j = 0; x && j < size; ++j) twice[j] = x[j] * C(TWICE);
-  return twice;
+// step(Of<kind>) for queries n to m of a source.
+template <class C, class Step> void by_kind(const Source<C>& x, Index n, Index m, Step step) {
+  if (x.covered) return step(Of<COVERED>{});
+  bool near = x.raised;
+  for (Index j = n * x.A; near && j < m * x.A; ++j) near = std::abs(x.query[j]) <= C(REACH);
+  near ? step(Of<NEAR>{}) : step(Of<FAR>{});
 }
 
 // step(j) for every vector of columns; the last one may be short, which `part` and `put` then mind.
@@ -78,114 +110,204 @@ template <class C, class Step> INLINE void columns(Index size, Step step) {
   if (j < size) step(j, std::false_type{});
 }
 
-// `query` and `covered` are scaled by TWICE.
-template <class C, bool covers>
-C energy(const Source<C>& x, const C* key, const C* query, const C* covered, C c) {
-  Vec<C> sum{};
+// step(from, std::integral_constant<int, count>) for `size` things, ROWS at once and then one by one.
+template <class Step> INLINE void blocks(Index size, Step step) {
+  Index i = 0;
+  for (; i + ROWS <= size; i += ROWS) step(i, std::integral_constant<int, ROWS>{});
+  for (; i < size; ++i) step(i, std::integral_constant<int, 1>{});
+}
+
+template <class C> std::vector<C> scaled(const C* x, Index size) {
+  std::vector<C> twice(size);
+  for (Index j = 0; x && j < size; ++j) twice[j] = x[j] * C(TWICE);
+  return twice;
+}
+
+// A query as `falling` wants it.
+template <Kind kind, class C> std::vector<C> prepared(const C* query, Index size) {
+  std::vector<C> out = scaled(query, kind == NEAR ? 0 : size);
+  if constexpr (kind == NEAR) {
+    out.resize(size);
+    columns<C>(size, [&](Index j, auto whole) {
+      put(out.data(), j, size, exponential(part(query, j, size, whole) * C(2)), whole);
+    });
+  }
+  return out;
+}
+
+// Energies of query n with `count` positions `rows` of source b.
+template <Kind kind, int count, class C>
+void energies(const Source<C>& x, Index b, Index n, const Index* rows, const C* query, const C* cover, C* out) {
+  Vec<C> sums[count] = {};
+  C c[count];
+  for (int k = 0; k < count; ++k) c[k] = kind == COVERED ? x.coverage[n * x.S + rows[k]] : 0;
   columns<C>(x.A, [&](Index j, auto whole) {
-    Vec<C> z = part(key, j, x.A, whole) * C(TWICE) + part(query, j, x.A, whole);
-    if constexpr (covers) z += part(covered, j, x.A, whole) * c;
-    sum += part(x.score, j, x.A, whole) * (falling(z) - C(0.5));
-    __builtin_prefetch(key + j + AHEAD * x.A);
+    const Vec<C> q = part(query, j, x.A, whole), v = part(x.score, j, x.A, whole);
+    const Vec<C> w = kind == COVERED ? part(cover, j, x.A, whole) : Vec<C>{};
+#pragma GCC unroll 4
+    for (int k = 0; k < count; ++k) {
+      const C* key = x.key(kind, b, rows[k]);
+      sums[k] += v * (falling<kind>(part(key, j, x.A, whole), q, w, c[k]) - C(0.5));
+      __builtin_prefetch(key + j + AHEAD * x.A);
+    }
   });
-  return -2 * dwindle::sum(sum);
+  for (int k = 0; k < count; ++k) out[n * x.S + rows[k]] = -2 * sum(sums[k]);
 }
 
 template <class C> void energies(const Source<C>& x, C* out, int threads) {
-  const std::vector<C> covered = scaled(x.covered, x.A), query = scaled(x.query, x.B * x.group * x.A);
-#pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
-  for (Index b = 0; b < x.B; ++b)
-    for (Index i = 0; i < x.S; ++i)
-      for (Index n = b * x.group; n < (b + 1) * x.group; ++n) {
-        const Index at = n * x.S + i;
-        const C *key = x.key(b, i), *q = &query[n * x.A];
-        if (!x.mask[b * x.S + i]) out[at] = 0;
-        else if (x.covered) out[at] = energy<C, true>(x, key, q, covered.data(), x.coverage[at]);
-        else out[at] = energy<C, false>(x, key, q, nullptr, 0);
-      }
+  const std::vector<C> cover = scaled(x.covered, x.A);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (Index b = 0; b < x.B; ++b) {
+    const std::vector<Index> rows = x.rows(b);
+    std::fill(out + b * x.group * x.S, out + (b + 1) * x.group * x.S, C(0));
+    by_kind(x, b * x.group, (b + 1) * x.group, [&](auto kind) {
+      std::vector<std::vector<C>> queries;
+      for (Index n = b * x.group; n < (b + 1) * x.group; ++n)
+        queries.push_back(prepared<kind()>(x.query + n * x.A, x.A));
+      blocks(rows.size(), [&](Index i, auto count) {
+        for (Index g = 0; g < x.group; ++g)
+          energies<kind(), count()>(x, b, b * x.group + g, &rows[i], queries[g].data(), cover.data(), out);
+      });
+    });
+  }
 }
 
-// Gradients. Those of the query (N, A) and the coverage (N, S) are set; those of what all steps share are added to:
-// keys (B, S, A) and, for each source, score and covered (B, A).
-template <class C> struct Gradients {
-  const C* energy;  // (N, S)
-  C *query, *coverage, *keys, *score, *covered;
-};
-
-// `count` positions `rows` of source b as query n sees them; `sums` (A) collects the gradient of the query before its v.
-template <class C, bool covers, int count>
-void gradients(const Source<C>& x, const Gradients<C>& to, Index b, Index n, const Index* rows, const C* query,
-               const C* cover, C* sums) {
-  C *score = to.score + b * x.A, *covered = covers ? to.covered + b * x.A : nullptr;
+// Gradients of the query before its v: `sums` (A); and of the coverage at `count` positions `rows` of source b.
+template <Kind kind, int count, class C>
+void gradients(const Source<C>& x, const C* energy, Index b, Index n, const Index* rows, const C* query, const C* cover,
+               C* sums, C* coverage) {
   C given[count], c[count];
   Vec<C> back[count] = {};
   for (int k = 0; k < count; ++k) {
-    given[k] = to.energy[n * x.S + rows[k]];
-    c[k] = covers ? x.coverage[n * x.S + rows[k]] : 0;
+    given[k] = energy[n * x.S + rows[k]];
+    c[k] = kind == COVERED ? x.coverage[n * x.S + rows[k]] : 0;
   }
   columns<C>(x.A, [&](Index j, auto whole) {
-    const Vec<C> q = part(query, j, x.A, whole), v = part(x.score, j, x.A, whole);
-    const Vec<C> w = covers ? part(cover, j, x.A, whole) : Vec<C>{};
-    Vec<C> slopes{}, heights{}, along{};
+    const Vec<C> q = part(query, j, x.A, whole);
+    const Vec<C> w = kind == COVERED ? part(cover, j, x.A, whole) : Vec<C>{};
+    const Vec<C> along = kind == COVERED ? w * part(x.score, j, x.A, whole) : Vec<C>{};
+    Vec<C> slopes = part(sums, j, x.A, whole);
 #pragma GCC unroll 4
     for (int k = 0; k < count; ++k) {
-      const C* key = x.key(b, rows[k]);
-      C* keys = to.keys + (b * x.S + rows[k]) * x.A;
-      Vec<C> z = part(key, j, x.A, whole) * C(TWICE) + q;
-      if constexpr (covers) z += w * c[k];
-      const Vec<C> r = falling(z), slope = (given[k] * C(4)) * (r - r * r);
-      heights += given[k] - (given[k] * C(2)) * r;
+      const C* key = x.key(kind, b, rows[k]);
+      const Vec<C> r = falling<kind>(part(key, j, x.A, whole), q, w, c[k]), slope = given[k] * (r - r * r);
       slopes += slope;
-      if constexpr (covers) along += slope * c[k], back[k] += slope * (v * w);
-      put(keys, j, x.A, part(keys, j, x.A, whole) + slope * v, whole);
+      if constexpr (kind == COVERED) back[k] += slope * along;
       __builtin_prefetch(key + j + AHEAD * x.A);
-      __builtin_prefetch(keys + j + AHEAD * x.A, 1);
     }
-    put(sums, j, x.A, part(sums, j, x.A, whole) + slopes, whole);
-    put(score, j, x.A, part(score, j, x.A, whole) + heights, whole);
-    if constexpr (covers) put(covered, j, x.A, part(covered, j, x.A, whole) + along * v, whole);
+    put(sums, j, x.A, slopes, whole);
   });
-  if constexpr (covers)
-    for (int k = 0; k < count; ++k) to.coverage[n * x.S + rows[k]] = sum(back[k]) / C(TWICE);
+  if constexpr (kind == COVERED)
+    for (int k = 0; k < count; ++k) coverage[n * x.S + rows[k]] = sum(back[k]) * C(4 / TWICE);
 }
 
-template <class C, bool covers> void gradients(const Source<C>& x, const Gradients<C>& to, Index b, Index n) {
-  const std::vector<C> query = scaled(x.query + n * x.A, x.A), cover = scaled(x.covered, x.A);
-  std::vector<C> sums(x.A);
-  std::vector<Index> rows;
-  for (Index i = 0; i < x.S; ++i) {
-    if (covers) to.coverage[n * x.S + i] = 0;
-    if (x.mask[b * x.S + i]) rows.push_back(i);
-  }
-  const Index all = rows.size(), whole = all / ROWS * ROWS;
-  for (Index i = 0; i < whole; i += ROWS)
-    gradients<C, covers, ROWS>(x, to, b, n, &rows[i], query.data(), cover.data(), sums.data());
-  for (Index i = whole; i < all; ++i)
-    gradients<C, covers, 1>(x, to, b, n, &rows[i], query.data(), cover.data(), sums.data());
-  for (Index j = 0; j < x.A; ++j) to.query[n * x.A + j] = x.score[j] * sums[j];
-}
-
-template <class C> void backward(const Source<C>& x, const Gradients<C>& to, int threads) {
+// Those of the query (N, A) and the coverage (N, S), given those of the energies (N, S).
+template <class C> void gradients(const Source<C>& x, const C* energy, C* dquery, C* dcoverage, int threads) {
+  const std::vector<C> cover = scaled(x.covered, x.A);
 #pragma omp parallel for num_threads(threads) schedule(static)
-  for (Index b = 0; b < x.B; ++b)
-    for (Index n = b * x.group; n < (b + 1) * x.group; ++n)
-      x.covered ? gradients<C, true>(x, to, b, n) : gradients<C, false>(x, to, b, n);
+  for (Index b = 0; b < x.B; ++b) {
+    const std::vector<Index> rows = x.rows(b);
+    for (Index n = b * x.group; n < (b + 1) * x.group; ++n) {
+      if (x.covered) std::fill(dcoverage + n * x.S, dcoverage + (n + 1) * x.S, C(0));
+      std::vector<C> sums(x.A);
+      by_kind(x, n, n + 1, [&](auto kind) {
+        const std::vector<C> query = prepared<kind()>(x.query + n * x.A, x.A);
+        blocks(rows.size(), [&](Index i, auto count) {
+          gradients<kind(), count()>(x, energy, b, n, &rows[i], query.data(), cover.data(), sums.data(), dcoverage);
+        });
+      });
+      for (Index j = 0; j < x.A; ++j) dquery[n * x.A + j] = 4 * x.score[j] * sums[j];
+    }
+  }
+}
+
+// Gradients of what all queries share: keys (B, S, A) and, for each source, score and covered (B, A).
+template <class C> struct Shared { C *keys, *score, *covered; };
+
+// One vector of columns from j on, `count` positions `rows` of source b, all queries. `query` has a vector of each;
+// `given` and `c` are the energies' gradient and the coverage, `count` numbers of each query.
+template <Kind kind, int count, class C, class Whole>
+void shared(const Source<C>& x, const Shared<C>& to, Index b, const Index* rows, Index j, Whole whole, const C* query,
+            const C* cover, const C* given, const C* c) {
+  Vec<C> keys[count], slopes[count] = {}, heights[count] = {}, along{};
+  const Vec<C> w = kind == COVERED ? part(cover, j, x.A, whole) : Vec<C>{}, v = part(x.score, j, x.A, whole);
+  for (int k = 0; k < count; ++k) keys[k] = part(x.key(kind, b, rows[k]), j, x.A, whole);
+  for (Index g = 0; g < x.group; ++g, query += Simd<C>::lanes, given += count, c += kind == COVERED ? count : 0) {
+    const Vec<C> q = load(query);
+#pragma GCC unroll 4
+    for (int k = 0; k < count; ++k) {
+      const Vec<C> r = falling<kind>(keys[k], q, w, kind == COVERED ? c[k] : 0), slope = given[k] * (r - r * r);
+      slopes[k] += slope;
+      heights[k] += given[k] * (C(0.5) - r);
+      if constexpr (kind == COVERED) along += slope * c[k];
+    }
+  }
+  Vec<C> height{};
+  for (int k = 0; k < count; ++k) {
+    put(to.keys + (b * x.S + rows[k]) * x.A, j, x.A, C(4) * v * slopes[k], whole);
+    height += heights[k];
+  }
+  C *score = to.score + b * x.A, *covered = to.covered + b * x.A;
+  put(score, j, x.A, part(score, j, x.A, whole) + C(2) * height, whole);
+  if constexpr (kind == COVERED) put(covered, j, x.A, part(covered, j, x.A, whole) + C(4) * v * along, whole);
+}
+
+// (group, S) of the real positions, so that a block of them is together: its numbers for one query, for the next.
+template <class C> std::vector<C> by_block(const Source<C>& x, const std::vector<Index>& rows, const C* from) {
+  std::vector<C> out;
+  out.reserve(x.group * rows.size());
+  blocks(rows.size(), [&](Index i, auto count) {
+    for (Index g = 0; g < x.group; ++g)
+      for (int k = 0; k < count(); ++k) out.push_back(from[g * x.S + rows[i + k]]);
+  });
+  return out;
+}
+
+// (group, A) turned into vectors of columns: that of one query, that of the next.
+template <Kind kind, class C> std::vector<C> by_columns(const Source<C>& x, Index b) {
+  constexpr int n = Simd<C>::lanes;
+  std::vector<C> out((x.A + n - 1) / n * n * x.group);
+  for (Index g = 0; g < x.group; ++g) {
+    const std::vector<C> query = prepared<kind>(x.query + (b * x.group + g) * x.A, x.A);
+    for (Index j = 0; j < x.A; ++j) out[(j / n * x.group + g) * n + j % n] = query[j];
+  }
+  return out;
+}
+
+// `to` is zero before. A key stays in registers while all queries go over it.
+template <class C> void shared(const Source<C>& x, const C* energy, const Shared<C>& to, int threads) {
+  const std::vector<C> cover = scaled(x.covered, x.A);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (Index b = 0; b < x.B; ++b) {
+    const std::vector<Index> rows = x.rows(b);
+    const std::vector<C> given = by_block(x, rows, energy + b * x.group * x.S);
+    const std::vector<C> c = x.covered ? by_block(x, rows, x.coverage + b * x.group * x.S) : std::vector<C>{};
+    by_kind(x, b * x.group, (b + 1) * x.group, [&](auto kind) {
+      const std::vector<C> queries = by_columns<kind()>(x, b);
+      columns<C>(x.A, [&](Index j, auto whole) {
+        blocks(rows.size(), [&](Index i, auto count) {
+          shared<kind(), count()>(x, to, b, &rows[i], j, whole, &queries[j * x.group], cover.data(),
+                                  &given[i * x.group], c.data() + (kind() == COVERED ? i * x.group : 0));
+        });
+      });
+    });
+  }
 }
 
 }  // namespace
 }  // namespace dwindle
 
-#define SOURCE(C)                                                                                                     \
-  std::int64_t B, std::int64_t group, std::int64_t S, std::int64_t A, const C *keys, const C *query, const C *score, \
-      const C *covered, const C *coverage, const std::uint8_t *mask
-#define FUNCTIONS(C, suffix)                                                                                          \
-  extern "C" void energies_##suffix(SOURCE(C), C* out, int threads) {                                                 \
-    dwindle::energies<C>({B, group, S, A, keys, query, score, covered, coverage, mask}, out, threads);                \
-  }                                                                                                                   \
-  extern "C" void gradients_##suffix(SOURCE(C), const C* energy, C* dquery, C* dcoverage, C* dkeys, C* dscore,        \
-                                     C* dcovered, int threads) {                                                      \
-    dwindle::backward<C>({B, group, S, A, keys, query, score, covered, coverage, mask},                               \
-                         {energy, dquery, dcoverage, dkeys, dscore, dcovered}, threads);                              \
+#define SOURCE(C)                                                                                                      \
+  std::int64_t B, std::int64_t group, std::int64_t S, std::int64_t A, const C *keys, const C *raised, const C *query, \
+      const C *score, const C *covered, const C *coverage, const std::uint8_t *mask
+#define GIVEN {B, group, S, A, keys, raised, query, score, covered, coverage, mask}
+#define FUNCTIONS(C, suffix)                                                                                     \
+  extern "C" void energies_##suffix(SOURCE(C), C* out, int threads) { dwindle::energies<C>(GIVEN, out, threads); } \
+  extern "C" void gradients_##suffix(SOURCE(C), const C* energy, C* dquery, C* dcoverage, int threads) {         \
+    dwindle::gradients<C>(GIVEN, energy, dquery, dcoverage, threads);                                            \
+  }                                                                                                              \
+  extern "C" void shared_##suffix(SOURCE(C), const C* energy, C* dkeys, C* dscore, C* dcovered, int threads) {   \
+    dwindle::shared<C>(GIVEN, energy, {dkeys, dscore, dcovered}, threads);                                       \
   }
 FUNCTIONS(float, float32)
 FUNCTIONS(double, float64)

@@ -2,19 +2,20 @@
 
 A step is a query's energies, their softmax, the rule and the context vector. The steps of a loop are taken one by one,
 for each needs what the last one saw; but what they share (keys, values and the weights of the energies) gets its
-gradient once, when all steps are done: each step adds to it in place. So neither pass keeps anything of size (B, S, A)
-for a step. It knows no LSTM.
+gradient once, of all steps together, when they are done. So neither pass keeps anything of size (B, S, A) for a step.
+It knows no LSTM.
 
 Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A columns, D of the values.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dwindle.core.additive.energies import Shared, Terms, by_source, energies, gradients
+from dwindle.core.additive.energies import Shared, Terms, by_source, energies, gradients, raised, shared_gradients
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import RowRule
 
@@ -42,10 +43,11 @@ class Source:
         self.keys, self.values = keys.contiguous(), values
         self.score = score.to(keys.dtype).contiguous()
         self.covered = None if covered is None else covered.to(keys.dtype).contiguous()
-        self._sums = _Sums()
+        self._raised = raised(self.keys.detach(), self.mask, covered)
+        self._steps = _Steps()
         given = (self.keys, self.values, self.score, self.covered)
         wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
-        self._end = _End.apply(self._sums, *given) if wanted else None  # type: ignore[no-untyped-call]
+        self._end = _End.apply(self._steps, *given) if wanted else None  # type: ignore[no-untyped-call]
 
     def energies(self, query: Tensor, coverage: Tensor | None = None) -> Tensor:
         """(N, S) of queries (N, A): v . tanh(k_i + q + w c_i), in float32 or better; c is the coverage (N, S), which is
@@ -53,8 +55,8 @@ class Source:
         query = query.to(self.keys.dtype).contiguous()
         total = None if self.covered is None or coverage is None else coverage.to(self.keys.dtype).contiguous()
         covered = None if self.covered is None else self.covered.detach()
-        given = (self.keys.detach(), self.mask, self.score.detach(), covered)
-        energy: Tensor = _Energies.apply(self._sums, self._end, query, total, *given)  # type: ignore[no-untyped-call]
+        given = (self.keys.detach(), self._raised, self.mask, self.score.detach(), covered)
+        energy: Tensor = _Energies.apply(self._steps, self._end, query, total, *given)  # type: ignore[no-untyped-call]
         return energy
 
     def look(self, energy: Tensor, rule: RowRule, coverage: Coverage | None, protected: Tensor | None = None) -> Glance:
@@ -75,46 +77,58 @@ class Source:
     def context(self, weights: Tensor) -> Tensor:
         """(N, D): the values under weights (N, S)."""
         given = (weights, self.values.detach())
-        context: Tensor = _Context.apply(self._sums, self._end, *given)  # type: ignore[no-untyped-call]
+        context: Tensor = _Context.apply(self._steps, self._end, *given)  # type: ignore[no-untyped-call]
         return context
 
 
-class _Sums:
-    """Gradients of what the steps of a backward pass share, added up until ``_End`` hands them over."""
+class _Steps:
+    """What the steps of a backward pass leave behind, until ``_End`` makes gradients of it."""
 
     def __init__(self) -> None:
         self._pass = -1
-        self._shared: Shared | None = None
-        self.rows: list[tuple[Tensor, Tensor]] = []
+        self.energies: list[tuple[Terms, Tensor]] = []
+        """And the gradient of the energies (N, S), for each step."""
+        self.contexts: list[tuple[Tensor, Tensor]] = []
         """Weights (N, S) and the gradient of their context (N, D), for each step."""
 
-    def of_this_pass(self) -> "_Sums":
+    def of_this_pass(self) -> "_Steps":
         """These, empty if what is in them is of another backward pass that did not go to the end."""
         current = torch._C._current_graph_task_id()
         if current != self._pass:
-            self._pass, self._shared, self.rows = current, None, []
+            self._pass, self.energies, self.contexts = current, [], []
         return self
 
-    def shared(self, keys: Tensor) -> Shared:
-        self._shared = self._shared or Shared.none(keys)
-        return self._shared
+    def shared(self) -> Shared | None:
+        """The gradients of keys, score and covered: once."""
+        steps, self.energies = self.energies, []
+        if not steps:
+            return None
+        each, given = zip(*steps, strict=True)
+        keys = each[0].keys
+        query = _together([x.query for x in each], keys)
+        coverage = None if each[0].coverage is None else _together([x.coverage for x in each], keys)
+        return shared_gradients(each[0]._replace(query=query, coverage=coverage), _together(given, keys))
 
-    def taken(self, values: Tensor) -> tuple[Shared | None, Tensor | None]:
-        """The gradients of keys, score and covered, and that of the values (B, S, D): once."""
-        shared, rows, self._shared, self.rows = self._shared, self.rows, None, []
-        if not rows:
-            return shared, None
-        weights, context = (torch.stack(x, 1) for x in zip(*rows, strict=True))
-        weights, context = (by_source(x, values).flatten(1, 2) for x in (weights, context))  # (B, G T, .)
-        return shared, weights.mT.to(context.dtype) @ context
+    def values(self, values: Tensor) -> Tensor | None:
+        """The gradient of the values (B, S, D): once."""
+        steps, self.contexts = self.contexts, []
+        if not steps:
+            return None
+        weights, context = (by_source(_together(x, values), values) for x in zip(*steps, strict=True))
+        return weights.mT.to(context.dtype) @ context
+
+
+def _together(steps: Sequence[Tensor], keys: Tensor) -> Tensor:
+    """(N, ...) of T steps -> (B T G, ...): all that looks at a source is in a row."""
+    return torch.stack([by_source(x, keys) for x in steps], 1).flatten(0, 2)
 
 
 class _End(torch.autograd.Function):
-    """Of the backward pass: the last to run, when all steps have added their part. Gives steps something to hang on."""
+    """Of the backward pass: the last to run, when all steps are through. Gives steps something to hang on."""
 
     @staticmethod
-    def forward(ctx: Any, sums: _Sums, keys: Tensor, values: Tensor, score: Tensor, covered: Tensor | None) -> Tensor:
-        ctx.sums = sums
+    def forward(ctx: Any, steps: _Steps, keys: Tensor, values: Tensor, score: Tensor, covered: Tensor | None) -> Tensor:
+        ctx.steps = steps
         ctx.save_for_backward(keys, values, score)
         return keys.new_zeros(())
 
@@ -122,34 +136,35 @@ class _End(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:
         keys, values, score = ctx.saved_tensors
-        shared, dvalues = ctx.sums.of_this_pass().taken(values)
-        dkeys, dscore, dcovered = shared or (None, None, None)
+        steps = ctx.steps.of_this_pass()
+        dkeys, dscore, dcovered = steps.shared() or (None, None, None)
         of_weights = (_summed(x, score) for x in (dscore, dcovered if ctx.needs_input_grad[4] else None))
-        return None, _like(dkeys, keys), _like(dvalues, values), *of_weights
+        return None, _like(dkeys, keys), _like(steps.values(values), values), *of_weights
 
 
 class _Energies(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, sums: _Sums, end: Tensor | None, query: Tensor, coverage: Tensor | None, *given: Any
+        ctx: Any, steps: _Steps, end: Tensor | None, query: Tensor, coverage: Tensor | None, *given: Any
     ) -> Tensor:
-        ctx.sums = sums
-        keys, mask, score, covered = given
-        ctx.save_for_backward(*given, query, coverage)
-        return energies(Terms(keys, mask, score, covered, query, coverage))
+        ctx.steps = steps
+        terms = Terms._make([*given, query, coverage])
+        ctx.save_for_backward(*terms)
+        return energies(terms)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, energy: Tensor) -> tuple[Tensor | None, ...]:
         terms = Terms(*ctx.saved_tensors)
-        query, coverage = gradients(terms, energy, ctx.sums.of_this_pass().shared(terms.keys))
-        return None, None, _like(query, terms.query), coverage, None, None, None, None
+        ctx.steps.of_this_pass().energies.append((terms, energy))
+        query, coverage = gradients(terms, energy)
+        return None, None, _like(query, terms.query), coverage, *[None] * 5
 
 
 class _Context(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, sums: _Sums, end: Tensor | None, weights: Tensor, values: Tensor) -> Tensor:
-        ctx.sums = sums
+    def forward(ctx: Any, steps: _Steps, end: Tensor | None, weights: Tensor, values: Tensor) -> Tensor:
+        ctx.steps = steps
         ctx.save_for_backward(weights, values)
         context: Tensor = by_source(weights.to(values.dtype), values) @ values
         return context.flatten(0, 1)
@@ -158,7 +173,7 @@ class _Context(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, context: Tensor) -> tuple[Tensor | None, ...]:
         weights, values = ctx.saved_tensors
-        ctx.sums.of_this_pass().rows.append((weights, context))
+        ctx.steps.of_this_pass().contexts.append((weights, context))
         given = by_source(context, values) @ values.mT
         return None, None, given.flatten(0, 1).to(weights.dtype), None
 
