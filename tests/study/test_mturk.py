@@ -150,7 +150,7 @@ def test_results_of_another_study_are_refused(folder, tmp_path):
     with Store(folder) as store, pytest.raises(ValueError, match="line 2 is not of this study"):
         mturk.enter(store, path)
     path.write_bytes(b"\xff\xfe\x00")
-    with Store(folder) as store, pytest.raises(ValueError, match="no CSV file in UTF-8"):
+    with Store(folder) as store, pytest.raises(ValueError, match="not a CSV file in UTF-8"):
         mturk.enter(store, path)
 
 
