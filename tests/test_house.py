@@ -55,10 +55,9 @@ def modules() -> dict[str, ast.Module]:
 
 
 def loaded(tree: ast.Module, known: Collection[str]) -> set[str]:
-    """The modules of ``known`` that a module imports at its top or for type checkers."""
-    checked = [node.body for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    """The modules of ``known`` that a module imports, inside functions and for type checkers included."""
     names = []
-    for node in [*tree.body, *(line for body in checked for line in body)]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             names += [name if name in known else str(node.module) for name in inside]
@@ -151,31 +150,6 @@ def test_private_names_of_other_libraries_stay_behind_their_fences():
 def test_the_fence_sees_attributes_and_imports():
     tree = ast.parse("from torch._C import x\nfrom os import _exit\nmodel._beam_search()\nself._mine()")
     assert strange(tree, {"_mine"}) == {"_C", "_exit", "_beam_search"}
-
-
-def test_no_cycle_even_for_type_checkers():
-    """No two files import each other, inside functions and for type checkers included."""
-
-    def files(module: str) -> list[Path]:
-        path = HOME.parent / module.replace(".", "/")
-        return [f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()]
-
-    graph: dict[Path, set[Path]] = {}
-    for file in HOME.rglob("*.py"):
-        nodes = [n for n in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(n, ast.ImportFrom)]
-        names = [name for n in nodes for name in (n.module or "", *(f"{n.module}.{a.name}" for a in n.names))]
-        graph[file] = {f for name in names if name.startswith("dwindle.") for f in files(name)} - {file}
-
-    def reached(start: Path) -> set[Path]:
-        seen: set[Path] = set()
-        waiting = [start]
-        while waiting:
-            new = graph.get(waiting.pop(), set()) - seen
-            seen |= new
-            waiting += new
-        return seen
-
-    assert [file.name for file in graph if file in reached(file)] == []
 
 
 def test_import_is_light_and_quiet():

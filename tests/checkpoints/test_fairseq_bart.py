@@ -75,5 +75,5 @@ def test_what_is_missing_or_other(tmp_path):
         opened(tmp_path)
     (tmp_path / "vocab.bpe").write_text(MERGES)
     (tmp_path / "encoder.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match="not as GPT-2 has it"):
+    with pytest.raises(ValueError, match="not GPT-2's"):
         opened(tmp_path)

@@ -150,7 +150,7 @@ def test_a_dictionary_of_another_model(tmp_path):
     with pytest.raises(ValueError, match=r"dict\.en\.txt is not UTF-8: get it again"):
         opened(tmp_path)
     (tmp_path / "dict.en.txt").write_text("low\n")
-    with pytest.raises(ValueError, match="line 1 is no symbol and its count"):
+    with pytest.raises(ValueError, match="line 1 is not a symbol and its count"):
         opened(tmp_path)
 
 

@@ -95,7 +95,7 @@ def test_what_cannot_be_opened(tmp_path):
     folder.mkdir()
     refused(folder, tmp_path, "has no file of weights")
     torch.save({"state_dict": {"conv.weight": torch.zeros(3)}}, folder / "a.pt")
-    refused(folder, tmp_path, "is no checkpoint that is known here: those are a Transformer of fairseq, .*captioner")
+    refused(folder, tmp_path, "is not a checkpoint of a known format: those are a Transformer of fairseq, .*captioner")
     refused(tmp_path / "wmt16.tar.bz2", tmp_path, "is an archive: unpack it")
     torch.save([torch.zeros(3)], folder / "a.pt")
     refused(folder, tmp_path, "holds no weights by name")

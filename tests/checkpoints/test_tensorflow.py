@@ -41,7 +41,7 @@ def test_what_is_cut_off_or_missing(tmp_path):
     whole = index.read_bytes()
     for broken in (b"", b"no table at all" * 9, whole[:-1], whole[:100] + whole[-60:], whole[40:]):
         index.write_bytes(broken)
-        with pytest.raises(ValueError, match="no whole index of a TensorFlow checkpoint"):
+        with pytest.raises(ValueError, match="not a whole index of a TensorFlow checkpoint"):
             Bundle(index)
     index.write_bytes(whole)
     read = Bundle(index)

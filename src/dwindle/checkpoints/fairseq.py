@@ -93,7 +93,7 @@ def dictionary(file: Path) -> list[str]:
         if line.strip():
             symbol, space, _ = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
             if not space:
-                raise ValueError(f"{file}, line {number} is no symbol and its count: get the dictionary again")
+                raise ValueError(f"{file}, line {number} is not a symbol and its count: get the dictionary again")
             symbols.append(symbol)
     return symbols
 

@@ -79,7 +79,7 @@ def _tokenizer(symbols: list[str], encoder: Path, merges: Path) -> PreTrainedTok
         spelt = {str(number): token for token, number in json.loads(encoder.read_text(encoding="utf-8")).items()}
         lines = merges.read_text(encoding="utf-8").split("\n")[1:]
     except (ValueError, AttributeError):
-        raise ValueError(f"{encoder} or {merges} is not as GPT-2 has it: get them again") from None
+        raise ValueError(f"{encoder} or {merges} is not GPT-2's: get them again") from None
     vocabulary = {spelt.get(symbol, symbol): i for i, symbol in enumerate(symbols)}
     more = [token for token in spelt.values() if token not in vocabulary]
     vocabulary |= {token: len(symbols) + i for i, token in enumerate(more)}

@@ -29,7 +29,7 @@ def opened(path: Path) -> Opened:
         if kind.fits(found):
             return _understood(kind, found)
     known = ", ".join(kind.name for kind in FORMATS[:-1])
-    raise ValueError(f"{found.file} is no checkpoint that is known here: those are {known}, and {FORMATS[-1].name}")
+    raise ValueError(f"{found.file} is not a checkpoint of a known format: those are {known}, and {FORMATS[-1].name}")
 
 
 def _understood(kind: Format, found: Checkpoint) -> Opened:

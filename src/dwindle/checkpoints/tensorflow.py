@@ -44,7 +44,7 @@ class Bundle(Mapping[str, Tensor]):
             header = _fields(table.pop(b""))
             self._entries = {key.decode(): _entry(value) for key, value in table.items()}
         except (ValueError, KeyError, IndexError, struct.error, UnicodeDecodeError):
-            raise ValueError(f"{index} is no whole index of a TensorFlow checkpoint: get it again") from None
+            raise ValueError(f"{index} is not a whole index of a TensorFlow checkpoint: get it again") from None
         self._shards = int(header.get(1, [1])[0])
 
     def __getitem__(self, name: str) -> Tensor:
