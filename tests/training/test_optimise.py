@@ -101,8 +101,8 @@ def test_adam(kind, cls):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"steps": None}, "steps or so many epochs"),
-        ({"epochs": 2}, "steps or so many epochs"),
+        ({"steps": None}, "steps or a number of epochs"),
+        ({"epochs": 2}, "steps or a number of epochs"),
         ({"optimiser": "sgd"}, "adagrad, adam, adamw"),
         ({"schedule": "cosine"}, "inverse-sqrt"),
         ({"batch_size": 0}, "1 or more"),
