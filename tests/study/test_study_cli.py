@@ -86,6 +86,15 @@ def test_an_afternoon(new, run, tmp_path):
     assert (tmp_path / "elsewhere" / "ballots.csv").read_bytes() == (folder / "ballots.csv").read_bytes()
 
 
+def test_no_number_is_cut_on_a_narrow_terminal(new, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    folder, _ = new
+    vote_all(folder)
+    for verb in ("status", "tally"):
+        assert "…" not in run(verb, folder)
+    assert all(len(line) <= 80 for line in run("tally", folder).splitlines() if "%" in line)
+
+
 def test_raters_who_do_not_read_are_named(new, run):
     folder, _ = new
     vote_all(folder)

@@ -12,8 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dwindle.study.store import Store
-    from dwindle.study.tally import Share, Tally
+    from dwindle.study.tally import Comparison, Share, Tally, Verdicts
 
 app = typer.Typer(
     help="Have people compare two systems: sample, serve, count.",
@@ -24,7 +26,7 @@ app = typer.Typer(
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The study folder.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Url = Annotated[
-    str | None, typer.Option(help="Where raters reach the server; links begin with it.  [default: where it was served]")
+    str | None, typer.Option(help="Where raters reach the server; links begin with it. Default: where it was served.")
 ]
 PassMark = Annotated[
     float, typer.Option(min=0, max=1, help="Leave out raters who passed a smaller share of their checks.")
@@ -53,7 +55,7 @@ def new(
     raters: Annotated[int, typer.Option(help="Raters for each item.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the sample, the order and the sides.")] = 1,
     checks: Annotated[int, typer.Option(help="Attention checks to mix in.")] = 0,
-    links: Annotated[int | None, typer.Option(help="Personal links to make.  [default: as many as raters]")] = None,
+    links: Annotated[int | None, typer.Option(help="Personal links to make. Default: as many as raters.")] = None,
     lease: Annotated[float, typer.Option(help="Minutes until an item left open returns to the pool.")] = 60,
     questions: Annotated[str, typer.Option(help="What to ask: summary, translation, or a JSON file.")] = "summary",
     practice: Annotated[bool, typer.Option("--practice", help="Begin with an item that does not count.")] = False,
@@ -61,10 +63,10 @@ def new(
         Literal["skip", "tie"], typer.Option(help="Items with two equal texts: pass over, or count as ties unasked.")
     ] = "skip",
     names: Annotated[
-        str | None, typer.Option(help="What to call the systems, with a comma between.  [default: their files]")
+        str | None, typer.Option(help="What to call the systems, with a comma between. Default: their files.")
     ] = None,
     code: Annotated[
-        str, typer.Option(help="Completion code at the end.  [default: one for each rater]", show_default=False)
+        str, typer.Option(help="Completion code at the end. Default: one for each rater.", show_default=False)
     ] = "",
 ) -> None:
     """Sample items from A and B, draw the sides, and make the study folder with a link for each rater."""
@@ -155,7 +157,7 @@ def status(
         table = _table("rater", "ballots", "median s", "checks passed", "not counted", "code")
         for row in people:
             table.add_row(*(escape(str(row[key])) for key in ("name", "ballots", "seconds", "checks", "late", "code")))
-        Console(highlight=False).print(table)
+        _console().print(table)
         for row in people:
             for warning in row["warnings"]:
                 _warn(f"{row['name']} {warning}")
@@ -180,7 +182,7 @@ def tally(
 @app.command("export")
 def export(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the files.  [default: DIR]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files. Default: DIR.")] = None,
 ) -> None:
     """Write every ballot to ballots.csv and ballots.jsonl."""
     from dwindle.study import export as exports
@@ -199,7 +201,7 @@ def export(
 @app.command("mturk")
 def mturk(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the files.  [default: DIR/mturk]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files. Default: DIR/mturk.")] = None,
 ) -> None:
     """Write the template and the input file for Amazon Mechanical Turk."""
     from dwindle.study import mturk as turk
@@ -215,7 +217,7 @@ def mturk(
 def import_mturk(
     results: Annotated[Path, typer.Argument(metavar="RESULTS.csv", help="The batch's results.", show_default=False)],
     study: Annotated[
-        Path | None, typer.Option(help="The study folder.  [default: the one that RESULTS.csv lies in]")
+        Path | None, typer.Option(help="The study folder. Default: the one that RESULTS.csv lies in.")
     ] = None,
     pass_mark: PassMark = 0,
     table7: Annotated[bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")] = False,
@@ -242,7 +244,7 @@ def _identical(what: str, same: int) -> str:
 
 
 def _warn(sentence: str) -> None:
-    Console(highlight=False, soft_wrap=True).print(f"[yellow]Warning: {escape(sentence)}.")
+    _console().print(f"[yellow]Warning: {escape(sentence)}.")
 
 
 def _links(store: "Store", url: str | None) -> dict[str, str]:
@@ -276,25 +278,22 @@ def _print_tally(store: "Store", pass_mark: float, table7: bool, as_json: bool) 
 def _print_counted(tally: "Tally", titles: list[str]) -> None:
     from dwindle.study.export import p_value
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = _console()
     console.print(f"{tally.ballots} ballots on {tally.items} items by {tally.raters} raters")
     both, each = tally.comparisons, tally.verdicts
     a, b = (escape(name) for name in tally.systems)
-    table = _table("", *titles)
-    for name, counts, shares in (
-        (a, [c.wins_a for c in both], [v.a for v in each]),
-        (b, [c.wins_b for c in both], [v.b for v in each]),
-        ("tie", [c.ties for c in both], []),
-    ):
-        won = (f"{n} ({100 * n / c.judgements:.1f} %)" for n, c in zip(counts, both, strict=True))
-        table.add_row(name, *won, *map(_interval, shares))
+    table = _table("", *titles[: len(both)])
+    for name, counts in ((a, [c.wins_a for c in both]), (b, [c.wins_b for c in both]), ("tie", [c.ties for c in both])):
+        table.add_row(name, *(f"{n} ({100 * n / c.judgements:.1f} %)" for n, c in zip(counts, both, strict=True)))
     table.add_row(f"items: {a}, tied, {b}", *(f"{c.items_a}, {c.items_tied}, {c.items_b}" for c in both))
     table.add_row("p, sign test", *(p_value(c.p_judgements) for c in both))
     table.add_row("p, sign test of items", *(p_value(c.p_items) for c in both))
-    table.add_row("p, permutation of items", *(p_value(q.p_clustered) for q in tally.every))
-    table.add_row("pairwise agreement", *(_percent(q.agreement) for q in tally.every))
-    table.add_row("Krippendorff's alpha", *(_decimal(q.alpha) for q in tally.every))
-    console.print(table)
+    _print_with_agreement(table, both)
+    if each:
+        table = _table("", *(f"{title}, yes" for title in titles[len(both) :]))
+        table.add_row(a, *(_interval(v.a) for v in each))
+        table.add_row(b, *(_interval(v.b) for v in each))
+        _print_with_agreement(table, each)
     if tally.checks:
         passed, seen = (sum(column) for column in zip(*tally.checks.values(), strict=True))
         console.print(f"[dim]Attention checks passed: {passed} of {seen}.")
@@ -307,6 +306,16 @@ def _print_counted(tally: "Tally", titles: list[str]) -> None:
         _warn(warning)
 
 
+def _print_with_agreement(table: Table, questions: "Sequence[Comparison | Verdicts]") -> None:
+    """Print a table of questions with the rows that both kinds of question have."""
+    from dwindle.study.export import p_value
+
+    table.add_row("p, permutation of items", *(p_value(q.p_clustered) for q in questions))
+    table.add_row("pairwise agreement", *(_percent(q.agreement) for q in questions))
+    table.add_row("Krippendorff's alpha", *(_decimal(q.alpha) for q in questions))
+    _console().print(table)
+
+
 def _interval(share: "Share") -> str:
     return escape(f"{100 * share.share:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]")
 
@@ -317,6 +326,11 @@ def _percent(share: float | None) -> str:
 
 def _decimal(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
+
+
+def _console() -> Console:
+    """Wider than any terminal, so that a long line is wrapped there and never cut."""
+    return Console(highlight=False, soft_wrap=True, width=1000)
 
 
 def _table(*columns: str) -> Table:
