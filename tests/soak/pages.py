@@ -50,7 +50,9 @@ def trial(random: Random, folder: Path) -> int:
 
 def _study(folder: Path, text) -> int:
     """All pages of a rater and of the owner."""
-    made = study_kit.make(folder / "study", items=2, raters=1, links=1, source=text(), a=text(), b=text())
+    made = study_kit.make(
+        folder / "study", items=2, raters=1, links=1, source=text(), a=f"one {text()}", b=f"two {text()}"
+    )
     seen = 0
     with TestClient(pages.app(made), follow_redirects=False) as client:
         rater = study_kit.Rater(client, study_kit.tokens(made)[0])

@@ -9,11 +9,17 @@ from pathlib import Path
 
 from dwindle.folder.outputs import Item, Outputs, outputs
 from dwindle.study.design import design
+from dwindle.study.questions import SUMMARY, Questions
 from dwindle.study.store import LEASE, Ballot, Store, create
 
 GOOD = {"representativeness": "left", "readability": "tie", "factual_left": "yes", "factual_right": "no"}
-BALLOT = Ballot("left", "tie", "yes", "no")
+BALLOT = Ballot(GOOD)
 SECRETS = ("secret-system-one", "secret-system-two")
+
+
+def ballot(representativeness: str, readability: str, factual_left: str, factual_right: str, *more) -> Ballot:
+    """Answers to the paper's questions, in their order."""
+    return Ballot(dict(zip(GOOD, (representativeness, readability, factual_left, factual_right), strict=True)), *more)
 
 
 def systems(count: int = 20, **texts: str) -> tuple[Outputs, Outputs]:
@@ -31,9 +37,12 @@ def _item(i: int, key: str, texts: dict[str, str]) -> Item:
     return Item(f"id-{i}", texts.get(key, ends[key]), source=source)
 
 
-def make(folder: Path, items: int = 4, raters: int = 2, checks: int = 0, links: int = 3, lease: float = LEASE, **texts):
+def make(
+    folder: Path, items: int = 4, raters: int = 2, checks: int = 0, links: int = 3, lease: float = LEASE,
+    practice: bool = False, asked: Questions = SUMMARY, code: str = "", **texts: str,
+) -> Path:  # fmt: skip
     a, b = systems(max(items + checks, 1) + 4, **texts)
-    create(design(a, b, items, raters, 1, checks), folder, links, lease)
+    create(design(a, b, items, raters, 1, checks, practice), folder, links, lease, asked, code)
     return folder
 
 

@@ -103,7 +103,7 @@ def test_with_the_mouse_from_start_to_thanks(driver, links, folder):
     assert heading(driver) == "Thank you"
     kept = rows(folder)
     assert [r.ballot.comment for r in kept] == [f"note {n}" for n in range(1, 5)]
-    assert all(r.ballot.readability == "right" and 0 < r.ballot.seconds < 60 for r in kept)
+    assert all(r.ballot.answers["readability"] == "right" and 0 < r.ballot.seconds < 60 for r in kept)
 
 
 def test_with_the_keyboard_alone(driver, links, folder):
@@ -148,7 +148,7 @@ def test_reloading_midway_keeps_what_was_chosen(driver, links, folder):
     assert driver.find_element(By.ID, "comment").get_attribute("value") == "half <done>"
     assert rows(folder) == []
     vote(driver, readability="tie")
-    assert [(r.ballot.readability, r.ballot.comment) for r in rows(folder)] == [("tie", "half <done>")]
+    assert [(r.ballot.answers["readability"], r.ballot.comment) for r in rows(folder)] == [("tie", "half <done>")]
     leave(driver, lambda: click(driver, "#back"))
     assert chosen(driver)["readability"] == "tie"
     assert driver.execute_script("return sessionStorage.length") == 0
@@ -168,7 +168,7 @@ def test_two_tabs_make_one_ballot(driver, links, folder):
         vote(driver, readability="left")
         assert heading(driver) == "Item 2"
         kept = rows(folder)
-        assert [(r.ballot.readability, r.changes) for r in kept] == [("left", 1)]
+        assert [(r.ballot.answers["readability"], r.changes) for r in kept] == [("left", 1)]
     finally:
         for window in driver.window_handles:
             if window != first:
@@ -188,7 +188,7 @@ def test_back_by_link_and_by_the_browsers_own_button(driver, links, folder):
     assert heading(driver) == "Item 1"
     assert chosen(driver)["representativeness"] == "tie"
     vote(driver, representativeness="right")
-    assert [(r.ballot.representativeness, r.changes) for r in rows(folder)] == [("right", 2)]
+    assert [(r.ballot.answers["representativeness"], r.changes) for r in rows(folder)] == [("right", 2)]
 
 
 def test_without_scripts(driver, links, folder):
@@ -248,12 +248,50 @@ def test_a_copied_span_points_to_its_sentence(driver, links):
     assert copied.value_of_css_property("text-decoration-line") == "underline"
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-def test_readable_and_reachable(driver, links, folder, width):
-    """Contrast of every text, a name for every field, targets large enough, no sideways scrolling, visible focus."""
+@contextlib.contextmanager
+def screen(driver, width, colours="light"):
+    media = [{"name": "prefers-color-scheme", "value": colours}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                            {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500})  # fmt: skip
     try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_no_text_is_cut_on_a_phone_and_elsewhere_a_shade_says_that_there_is_more(driver, tmp_path):
+    folder = study_kit.make(tmp_path / "study", source="A long story, told at length. " * 300)
+    hidden = "const e = document.getElementById('source'); return e.scrollHeight - e.clientHeight"
+    with served(folder) as links:
+        start(driver, links[0])
+        with screen(driver, 390):
+            assert driver.execute_script(hidden) == 0
+            assert driver.find_element(By.CSS_SELECTOR, ".return a").is_displayed()
+        with screen(driver, 1280):
+            assert driver.execute_script(hidden) > 1000
+            shown = driver.find_element(By.ID, "source").value_of_css_property("background-attachment")
+            assert shown == "local, local, scroll, scroll"
+
+
+def test_practice_leaves_nothing_behind(driver, tmp_path):
+    folder = study_kit.make(tmp_path / "study", practice=True)
+    with served(folder) as links:
+        start(driver, links[0])
+        assert heading(driver) == "Practice"
+        vote(driver)
+        assert heading(driver) == "Item 1"
+        assert "practice" in driver.find_element(By.CSS_SELECTOR, '[role="status"]').text
+        assert chosen(driver) == {}
+        assert driver.execute_script("return sessionStorage.length") == 0
+        assert rows(folder) == []
+
+
+@pytest.mark.parametrize(("width", "colours"), [(1280, "light"), (360, "light"), (390, "dark")])
+def test_readable_and_reachable(driver, links, folder, width, colours):
+    """Contrast of every text, a name for every field, targets large enough, no sideways scrolling, visible focus."""
+    with screen(driver, width, colours):
         driver.get(links[0])
         assert driver.execute_script(browser_kit.POOR) == []
         leave(driver, lambda: click(driver, "button"))
@@ -270,10 +308,15 @@ def test_readable_and_reachable(driver, links, folder, width):
             "return getComputedStyle(document.activeElement.closest('label') ?? document.activeElement).outlineWidth"
         )
         assert driver.execute_script(focus) == "3px"
+        assert (driver.execute_script(LIGHTNESS) < 128) == (colours == "dark")
         vote(driver)
         assert driver.execute_script(browser_kit.POOR) == []
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.get(links[0].replace("/r/" + study_kit.tokens(folder)[0], "/owner/" + study_kit.owner(folder)))
+        assert driver.execute_script(browser_kit.POOR) == []
+        assert browser_kit.wide(driver) <= 0
+
+
+LIGHTNESS = "return Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0])"
 
 
 NAMELESS = """

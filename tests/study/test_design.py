@@ -64,6 +64,33 @@ def test_checks_pair_a_real_summary_with_another_one_in_disorder():
         assert bags[" ".join(sorted(check.b.split()))] != check.name
 
 
+def test_nobody_is_asked_to_tell_identical_texts_apart():
+    a, b = study_kit.systems(30)
+    same = {item.id for item in a.items[::3]}
+    b = replace(b, items=tuple(replace(i, hypothesis=f" {o.hypothesis}\n") if i.id in same else i
+                               for i, o in zip(b.items, a.items, strict=True)))  # fmt: skip
+    skipped, tied = design(a, b, 12, 2, 1), design(a, b, 12, 2, 1, identical="tie")
+    assert (len(skipped.pairs), skipped.same) == (12, 10)
+    assert len(tied.pairs) + tied.same == 12
+    assert tied.same > 0
+    assert not same & {pair.name for pair in (*skipped.pairs, *tied.pairs)}
+    assert {pair.name for pair in tied.pairs} < {pair.name for pair in skipped.pairs}
+    with pytest.raises(ValueError, match="of which 20 have two texts that differ"):
+        design(a, b, 21, 2, 1)
+    with pytest.raises(ValueError, match="there is nothing to ask"):
+        design(a, replace(a, name="other"), 5, 2, 1, identical="tie")
+
+
+def test_practice_is_an_item_that_is_not_asked():
+    a, b = study_kit.systems(8)
+    made = design(a, b, 4, 2, 1, checks=2, practice=True)
+    assert made.practice.name not in {pair.name for pair in made.pairs}
+    without = set(design(a, b, 4, 2, 1).pairs)
+    assert without == {pair for pair in made.pairs if not pair.check}
+    with pytest.raises(ValueError, match="no item left for practice"):
+        design(a, b, 8, 2, 1, practice=True)
+
+
 def test_refuses_what_cannot_be_compared():
     a, b = study_kit.systems(5)
     fewer = replace(b, items=b.items[1:])
@@ -80,7 +107,7 @@ def test_refuses_what_cannot_be_compared():
         design(*bare, 1, 3, 1)
     with pytest.raises(ValueError, match="named twice"):
         design(a, a, 2, 3, 1)
-    short = study_kit.systems(9, a="two words", b="two words")
+    short = study_kit.systems(9, a="two words", b="words two")
     with pytest.raises(ValueError, match="only 0 items beside the sample"):
         design(*short, 2, 3, 1, checks=2)
 

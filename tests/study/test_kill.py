@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-from dwindle.study.store import Ballot, Store
+from dwindle.study.store import Store
 from tests.study import study_kit
 
 
@@ -75,7 +75,9 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
         assert known.items() <= found.items(), "an acknowledged ballot is lost"
         assert len(found) == len(kept), "a ballot is there twice"
         assert answered == set(found), "half of a ballot"
-        assert all(row.ballot == Ballot("left", "right", "yes", "no", row.ballot.comment, 1.5) for row in rows)
+        assert all(
+            row.ballot == study_kit.ballot("left", "right", "yes", "no", row.ballot.comment, 1.5) for row in rows
+        )
         # At most the one request of each voter that was under way may be kept without having been acknowledged.
         assert len(found) - len(known) <= 12 * (life + 1)
     assert len(known) > 50

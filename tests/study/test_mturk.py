@@ -107,7 +107,7 @@ def test_results_in_any_shape_and_order_of_sides_give_the_same_tally(folder, tmp
         assert {(r.ballot.comment, r.ballot.seconds) for r in store.rows()} == {("fine", 61.0)}
     first, second = counted.comparisons
     assert (first.wins_a, first.ties, first.wins_b, second.ties) == (0, 0, 8, 8)
-    assert (counted.factual_a.share, counted.factual_b.share) == (0, 1)
+    assert (counted.verdicts[0].a.share, counted.verdicts[0].b.share) == (0, 1)
     assert (counted.items, counted.raters, first.agreement) == (4, 2, 1)
 
 

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from dwindle.study import form, pages, security, store
+from dwindle.study import form, pages, questions, security, store
+from dwindle.study.questions import SUMMARY
 from dwindle.study.store import Store
 from tests.study import study_kit
 from tests.study.study_kit import GOOD, SECRETS, Rater
@@ -77,7 +78,7 @@ def test_reloading_and_a_second_tab_show_the_same_item_and_make_one_ballot(rater
     first, second = rater.vote(), tab.vote(readability="right")
     assert first.partition("?")[0] == second.partition("?")[0]
     (kept,) = rows(folder)
-    assert (kept.ballot.readability, kept.changes) == ("right", 1)
+    assert (kept.ballot.answers["readability"], kept.changes) == ("right", 1)
 
 
 def test_going_back_shows_the_answers_and_changes_them(rater, folder):
@@ -90,7 +91,7 @@ def test_going_back_shows_the_answers_and_changes_them(rater, folder):
     assert re.search(r'name="representativeness" value="right"[^>]* checked', rater.page.text)
     assert len(re.findall(r"radio[^>]* checked>", rater.page.text)) == 4
     rater.vote(representativeness="tie", comment="")
-    assert [(r.ballot.representativeness, r.ballot.comment) for r in rows(folder)] == [("tie", "")]
+    assert [(r.ballot.answers["representativeness"], r.ballot.comment) for r in rows(folder)] == [("tie", "")]
     assert "<h1>Item 2</h1>" in rater.page.text
 
 
@@ -112,7 +113,7 @@ TIMES = [("", None), ("nan", None), ("inf", None), ("x", None), ("-3", 0.0), ("1
 
 @pytest.mark.parametrize(("given", "kept"), TIMES)
 def test_time_spent_is_a_time_or_nothing(given, kept):
-    assert form.read_ballot({**GOOD, "seconds": given}).seconds == kept
+    assert form.read_ballot({**GOOD, "seconds": given}, SUMMARY).seconds == kept
 
 
 def test_an_item_that_was_passed_on(client, folder, rater, monkeypatch):
@@ -129,7 +130,93 @@ def test_an_item_that_was_passed_on(client, folder, rater, monkeypatch):
     assert [r.counted for r in rows(folder)] == [False]
 
 
+def test_practice_comes_first_and_keeps_nothing(tmp_path):
+    folder = study_kit.make(tmp_path / "study", items=1, practice=True)
+    with TestClient(pages.app(folder), follow_redirects=False) as client:
+        one = Rater(client, study_kit.tokens(folder)[0])
+        assert one.start() == "/practice"
+        assert "<h1>Practice</h1>" in one.page.text
+        assert not one.vote(readability="")
+        assert one.page.status_code == 422
+        assert "<h1>Practice</h1>" in one.page.text
+        first = one.vote(comment="tried")
+        assert first.endswith("?saved=practice")
+        assert "From here on your answers count." in one.page.text
+        assert rows(folder) == []
+        assert one.start() == first.partition("?")[0]  # not a second time
+        one.vote()
+        assert client.post(one.home + "/practice", data={**GOOD, "proof": "0" * 64}).status_code == 403
+    assert len(rows(folder)) == 1
+
+
+def test_a_study_without_practice_has_no_such_page(rater):
+    assert rater.get("/practice").status_code == 404
+
+
+def test_who_has_finished_gets_a_code_that_the_owner_knows(client, folder):
+    codes = set()
+    for token in study_kit.tokens(folder)[:2]:
+        one = Rater(client, token)
+        one.start()
+        assert "completion code" not in one.get("/done").text
+        one.start()
+        while not one.vote().startswith("/done"):
+            pass
+        codes.add(re.search(r'class="code">(\w{8})<', one.page.text)[1])
+    assert len(codes) == 2
+    page = client.get(f"/owner/{study_kit.owner(folder)}").text
+    assert all(code in page for code in codes)
+    late = Rater(client, study_kit.tokens(folder)[2])
+    late.start()
+    assert "completion code" not in late.page.text
+
+
+def test_one_code_for_all(tmp_path):
+    folder = study_kit.make(tmp_path / "study", items=1, code="<C0DE>")
+    with TestClient(pages.app(folder), follow_redirects=False) as client:
+        one = Rater(client, study_kit.tokens(folder)[0])
+        one.start()
+        one.vote()
+        assert "&lt;C0DE&gt;" in one.page.text
+
+
+def test_own_questions_are_asked_and_kept(tmp_path):
+    texts = {"title": "T<b>", "asked": "Which <i>caption</i>?", "meaning": "M"}
+    own = {"noun": "caption", "compared": [{"name": f"q_{x}", **texts} for x in "abcd"]}
+    asked = questions.parse(json.dumps(own), "own")
+    folder = study_kit.make(tmp_path / "study", items=1, raters=1, asked=asked)
+    with TestClient(pages.app(folder), follow_redirects=False) as client:
+        one = Rater(client, study_kit.tokens(folder)[0])
+        assert "Comparing captions" in one.get().text
+        one.start()
+        assert one.page.text.count("Which &lt;i&gt;caption&lt;/i&gt;?") == 4
+        assert re.findall(r'data-key="(\d)"', one.page.text) == list("1234567890")  # twelve answers, ten keys
+        assert one.vote(q_a="left") == ""  # the others are open
+        one.get(str(one.page.url.path))
+        assert one.vote(q_a="left", q_b="tie", q_c="right", q_d="left").startswith("/done")
+        assert client.get(f"/owner/{study_kit.owner(folder)}").status_code == 200
+    assert rows(folder)[0].ballot.answers == {"q_a": "left", "q_b": "tie", "q_c": "right", "q_d": "left"}
+
+
+def test_the_example_of_the_manual_is_a_set_of_questions():
+    manual = (Path(__file__).parents[2] / "docs" / "STUDY.md").read_text("utf-8")
+    asked = questions.parse(re.search(r"```json\n(.*?)```", manual, re.S)[1], "docs/STUDY.md")
+    assert (asked.noun, list(asked.answers)) == ("caption", ["detail", "correct_left", "correct_right"])
+
+
 # The owner.
+
+
+def test_the_owner_is_warned_of_raters_who_do_not_read(tmp_path):
+    folder = study_kit.make(tmp_path / "study", checks=2)
+    with TestClient(pages.app(folder), follow_redirects=False) as client:
+        one = Rater(client, study_kit.tokens(folder)[0])
+        one.start()
+        while not one.vote(seconds="0.5").startswith("/done"):
+            pass
+        page = client.get(f"/owner/{study_kit.owner(folder)}").text
+    assert "Rater 1 passed 0 of 2 attention checks and answered in 0.5 seconds an item (median)." in page
+    assert page.count('role="alert"') == page.count('class="warned"') == 1
 
 
 def test_the_owner_sees_progress_and_agreement_but_not_who_leads(client, folder):

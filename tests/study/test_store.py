@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dwindle.study import database, store
 from dwindle.study.database import Trouble
-from dwindle.study.store import Ballot, Store
+from dwindle.study.store import Store
 from dwindle.study.writer import Writer
 from tests.study import study_kit
-from tests.study.study_kit import BALLOT
+from tests.study.study_kit import BALLOT, ballot
 
-OTHER = Ballot("right", "right", "no", "yes", "changed", 3.0)
+OTHER = ballot("right", "right", "no", "yes", "changed", 3.0)
 
 
 class Clock:
@@ -89,8 +89,8 @@ def test_everybody_gets_every_pair_once_and_no_pair_more_raters_than_asked(folde
 def test_a_ballot_can_be_changed_and_the_same_one_twice_is_no_change(folder):
     with opened(folder) as s:
         place = s.draw(1)
-        for ballot in (BALLOT, BALLOT, OTHER):
-            assert s.save(1, place, ballot)
+        for given in (BALLOT, BALLOT, OTHER):
+            assert s.save(1, place, given)
         (row,) = s.rows()
         assert (row.ballot, row.changes, row.counted) == (OTHER, 1, True)
 
@@ -183,11 +183,11 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data(), choice=st.sampled_from(["left", "tie", "right"]))
     def answer(self, data, choice):
         rater, place = data.draw(st.sampled_from(sorted(self.pages)))
-        ballot = Ballot(choice, choice, "yes", "no")
+        given = ballot(choice, choice, "yes", "no")
         with self.store.transaction():
-            counts = self.store.save(rater, place, ballot)
+            counts = self.store.save(rater, place, given)
         if counts:
-            self.told[rater, place] = ballot
+            self.told[rater, place] = given
 
     @rule(seconds=st.sampled_from([60.0, store.LEASE]))
     def wait(self, seconds):
@@ -205,7 +205,7 @@ class Life(RuleBasedStateMachine):
         assert set(db.execute("SELECT rater, id FROM place WHERE answered")) == set(self.told)
         counted = {(r.rater, r.pair): r.ballot for r in rows if r.counted}
         pairs = dict(db.execute("SELECT place.id, name FROM place JOIN pair ON pair.id = place.pair"))
-        assert counted == {(f"rater {r}", pairs[p]): ballot for (r, p), ballot in self.told.items()}
+        assert counted == {(f"rater {r}", pairs[p]): given for (r, p), given in self.told.items()}
 
     def teardown(self):
         if hasattr(self, "store"):
@@ -295,7 +295,7 @@ def test_a_full_disk_keeps_what_was_acknowledged(folder):
         pages = s._db.execute("PRAGMA page_count").fetchone()[0]
         s._db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(Trouble, match="is full: free some space"), s.transaction():
-            s.save(1, s.draw(1), Ballot("tie", "tie", "no", "no", "long " * 3000))
+            s.save(1, s.draw(1), ballot("tie", "tie", "no", "no", "long " * 3000))
         assert [r.ballot for r in s.rows()] == [BALLOT]
         s._db.execute("PRAGMA max_page_count = 100000")
         with s.transaction():
@@ -314,7 +314,7 @@ def test_a_damaged_database(folder, damage):
     else:
         with contextlib.closing(sqlite3.connect(path)) as db:
             db.execute("PRAGMA user_version = 7")
-    with pytest.raises(Trouble, match="has format 7" if damage == "version" else "is damaged .*: put back a copy") as e:
+    with pytest.raises(Trouble, match="has layout 7" if damage == "version" else "is damaged .*: put back a copy") as e:
         Store(folder)
     assert "\n" not in str(e.value)
 

@@ -61,8 +61,7 @@ def vote_all(folder):
 def test_an_afternoon(new, run, tmp_path):
     folder, printed = new
     assert "4 items and 2 checks, 2 raters each, first and second." in printed
-    links = re.findall(r"http://127.0.0.1:8000(/\S+)", printed)
-    assert len(links) == 4
+    assert "http" not in printed  # the port is not known before it is served
     assert run("status", folder, "--links").count("http://") == 4
     assert "https://x.org/r/" in run("status", folder, "--links", "--url", "https://x.org/")
     assert "no ballot counts so far" in run("tally", folder, code=2)
@@ -72,7 +71,7 @@ def test_an_afternoon(new, run, tmp_path):
     assert [r["ballots"] for r in status["raters"]] == [6, 6, 0]
     assert "12 of 12 ballots" in run("status", folder)
     table = run("tally", folder)
-    for word in ("8 ballots on 4 items by 2 raters", "first", "second", "representativeness", "factually correct"):
+    for word in ("8 ballots on 4 items by 2 raters", "first", "second", "Representativeness", "Factual correctness"):
         assert word in table
     counted = json.loads(run("tally", folder, "--json"))
     assert counted["systems"] == ["first", "second"]
@@ -85,6 +84,91 @@ def test_an_afternoon(new, run, tmp_path):
     assert (folder / "ballots.csv").read_text().count("\n") == 13
     run("export", folder, "--out", tmp_path / "elsewhere")
     assert (tmp_path / "elsewhere" / "ballots.csv").read_bytes() == (folder / "ballots.csv").read_bytes()
+
+
+def test_no_number_is_cut_on_a_narrow_terminal(new, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    folder, _ = new
+    vote_all(folder)
+    for verb in ("status", "tally"):
+        assert "…" not in run(verb, folder)
+    assert all(len(line) <= 80 for line in run("tally", folder).splitlines() if "%" in line)
+
+
+def test_raters_who_do_not_read_are_named(new, run):
+    folder, _ = new
+    vote_all(folder)
+    for verb in ("status", "tally"):
+        printed = run(verb, folder)
+        assert "Warning: rater 1 answered in 2.0 seconds an item (median)." in printed
+        assert re.search("Warning: rater 1 passed [01] of 2 attention checks", printed)
+    assert json.loads(run("status", folder, "--json"))["raters"][0]["warnings"]
+
+
+def test_a_study_of_translations_under_names_of_ones_own(files, run, tmp_path):
+    out = tmp_path / "study"
+    asked = ["--questions", "translation", "--names", "plain,diminished", "--practice", "--code", "C0DE"]
+    assert "plain and diminished." in run("new", *files, "--items", 4, "--raters", 1, "--out", out, *asked)
+    with TestClient(pages.app(out), follow_redirects=False) as client:
+        one = study_kit.Rater(client, study_kit.tokens(out)[0])
+        assert one.start() == "/practice"
+        told = {"adequacy": "left", "fluency": "tie", "complete_left": "yes", "complete_right": "no"}
+        assert one.vote(**told).endswith("?saved=practice")
+        while not one.vote(**told).startswith("/done"):
+            assert "summar" not in one.page.text.replace("<summary>", "").replace("</summary>", "").replace(
+                '"summary', ""
+            )
+        assert "C0DE" in one.page.text
+    printed = run("tally", out)
+    assert all(word in printed for word in ("plain", "diminished", "Adequacy", "Fluency", "Completeness"))
+    assert r"\textbf{Adequacy Win}" in run("tally", out, "--table7")
+    run("export", out)
+    assert "adequacy_winner" in (out / "ballots.csv").read_text()
+    assert "Left translation" in run("mturk", out) + (out / "mturk" / "template.html").read_text()
+
+
+def test_identical_texts_are_passed_over_or_ties(files, run, tmp_path):
+    first, second = files
+    lines = first.read_text().splitlines(keepends=True)
+    second.write_text("".join([*lines[:6], *second.read_text().splitlines(keepends=True)[6:]]))
+    printed = run("new", *files, "--items", 6, "--raters", 1, "--out", tmp_path / "skip")
+    assert "6 items" in printed
+    assert "Items with identical texts: 6 in the files, not sampled" in printed
+    assert "of which 6 have two texts that differ, and the study asks for 7" in run(
+        "new", *files, "--items", 7, "--out", tmp_path / "more", code=2
+    )
+    printed = run("new", *files, "--items", 12, "--raters", 2, "--identical", "tie", "--out", tmp_path / "tie")
+    assert "6 items" in printed
+    assert "Items with identical texts: 6 of the sample" in printed
+    vote_all(tmp_path / "tie")
+    one, two = json.loads(run("tally", tmp_path / "tie", "--json"))["comparisons"]
+    assert (one["wins_a"] + one["wins_b"], one["ties"], one["items_tied"] >= 6) == (12, 12, True)
+    assert two["ties"] == 24
+    assert "ties in the tally" in run("status", tmp_path / "tie")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("none.json", "is not a set of questions: name summary, translation or a JSON file"),
+        ("{", "is not JSON"),
+        ("[]", "is not a set of questions: give noun"),
+        ('{"noun": "x"}', "compares nothing"),
+        ('{"noun": "\\ud800"}', "noun is missing or too long"),
+        ('{"noun": "x", "compared": [{"nome": "a"}]}', "'nome' is not known"),
+        ('{"noun": "x", "compared": [{"name": "A b", "title": "t", "asked": "a", "meaning": "m"}]}', "be a column"),
+        ('{"noun": "x", "compared": [{"name": "comment", "title": "t", "asked": "a", "meaning": "m"}]}', "is taken"),
+        ('{"noun": "x", "compared": [{"name": "a", "title": "t", "asked": "a"}]}', "meaning is missing"),
+    ],
+)
+def test_bad_questions(files, run, tmp_path, given, complaint):
+    file = tmp_path / "own.json"
+    file.write_text(given)
+    named = given if given.endswith(".json") else file
+    out = tmp_path / "study"
+    assert complaint in run("new", *files, "--items", 4, "--out", out, "--questions", named, code=2)
+    assert "two different words" in run("new", *files, "--items", 4, "--out", out, "--names", "x,x", code=2)
+    assert not out.exists()
 
 
 def test_links_for_more_raters(new, run):
@@ -170,7 +254,7 @@ def test_a_full_disk_while_making_a_study(files, run, tmp_path, monkeypatch):
     assert not (tmp_path / "study").exists()
 
 
-def test_the_command_serves_on_the_loopback_and_stops_when_told(new):
+def test_the_command_serves_on_the_loopback_with_links_of_its_port_and_stops_when_told(new, run):
     """The real command in its own process."""
     folder, _ = new
     command = [sys.executable, "-c", "from dwindle.cli.main import main; main()", "study", "serve", str(folder)]
@@ -179,6 +263,8 @@ def test_the_command_serves_on_the_loopback_and_stops_when_told(new):
     try:
         host, port = re.search(r"http://([\d.]+):(\d+) ", server.stdout.readline()).groups()
         assert host == "127.0.0.1"
+        assert all(f" http://127.0.0.1:{port}/" in server.stdout.readline() for _ in range(4))
+        assert run("status", folder, "--links").count(f"http://127.0.0.1:{port}/") == 4
         with socket.create_connection((host, int(port)), 20) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 404")

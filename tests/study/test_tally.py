@@ -11,8 +11,9 @@ from scipy import stats
 
 from dwindle.metrics.agreement import sign_test
 from dwindle.study import export
-from dwindle.study.store import Ballot, Row
-from dwindle.study.tally import Vote, clustered_share, compare, flip_test, tally, wilson
+from dwindle.study.store import Row
+from dwindle.study.tally import Vote, clustered_share, compare, flip_test, tally, warnings, wilson
+from tests.study.study_kit import ballot
 
 LEADS = st.lists(st.integers(-3, 3), max_size=10)
 CHOICES = ("left", "tie", "right")
@@ -82,8 +83,8 @@ def ballots(seed: int, items: int = 40, raters: int = 3) -> list[Row]:
     rng = random.Random(seed)
 
     def row(item: int, rater: int) -> Row:
-        ballot = Ballot(rng.choice(CHOICES), rng.choice(CHOICES), rng.choice(["yes", "no"]), rng.choice(["yes", "no"]))
-        return Row(f"{item}", False, f"r{rater}", rng.choice("ab"), ballot, 0, 0, 0, True)
+        given = ballot(rng.choice(CHOICES), rng.choice(CHOICES), rng.choice(["yes", "no"]), rng.choice(["yes", "no"]))
+        return Row(f"{item}", False, f"r{rater}", rng.choice("ab"), given, 0, 0, 0, True)
 
     return [row(item, rater) for item in range(items) for rater in range(raters)]
 
@@ -91,9 +92,11 @@ def ballots(seed: int, items: int = 40, raters: int = 3) -> list[Row]:
 def turned(row: Row) -> Row:
     """The same judgement with the sides exchanged."""
     other = {"left": "right", "right": "left", "tie": "tie"}
-    b = row.ballot
-    ballot = Ballot(other[b.representativeness], other[b.readability], b.factual_right, b.factual_left)
-    return replace(row, left="b" if row.left == "a" else "a", ballot=ballot)
+    said = row.ballot.answers
+    given = ballot(
+        other[said["representativeness"]], other[said["readability"]], said["factual_right"], said["factual_left"]
+    )
+    return replace(row, left="b" if row.left == "a" else "a", ballot=given)
 
 
 @given(st.integers(0, 1000))
@@ -107,7 +110,7 @@ def test_exchanging_the_systems_exchanges_the_wins(seed):
     rows = ballots(seed, 8)
     one = tally(("x", "y"), rows)
     two = tally(("y", "x"), [replace(r, left="b" if r.left == "a" else "a") for r in rows])
-    assert (one.factual_a, one.factual_b) == (two.factual_b, two.factual_a)
+    assert (one.verdicts[0].a, one.verdicts[0].b) == (two.verdicts[0].b, two.verdicts[0].a)
     for c, d in zip(one.comparisons, two.comparisons, strict=True):
         assert (c.wins_a, c.ties, c.items_a, c.items_tied) == (d.wins_b, d.ties, d.items_b, d.items_tied)
         assert (c.p_judgements, c.p_items, c.p_clustered) == (d.p_judgements, d.p_items, d.p_clustered)
@@ -116,7 +119,9 @@ def test_exchanging_the_systems_exchanges_the_wins(seed):
 def test_a_small_study_by_hand():
     """Two items. Item 1: b, b, tie. Item 2: a, b, tie."""
     given = {"1": ("b", "b", "tie"), "2": ("a", "b", "tie")}
-    votes = [Vote(i, f"r{k}", w, "tie", True, True) for i, labels in given.items() for k, w in enumerate(labels)]
+    votes = [
+        Vote(i, f"r{k}", {"representativeness": w}, {}) for i, labels in given.items() for k, w in enumerate(labels)
+    ]
     c = compare("representativeness", votes)
     assert (c.wins_a, c.ties, c.wins_b) == (1, 2, 3)
     assert (c.items_a, c.items_tied, c.items_b) == (0, 1, 1)
@@ -130,7 +135,7 @@ def test_the_papers_own_shares_do_not_give_its_p_values():
     what 180 against 286 of 500 items would give."""
     labels = ["a"] * 539 + ["tie"] * 103 + ["b"] * 858
     random.Random(1).shuffle(labels)
-    votes = [Vote(str(i // 3), str(i % 3), w, w, True, True) for i, w in enumerate(labels)]
+    votes = [Vote(str(i // 3), str(i % 3), {"representativeness": w}, {}) for i, w in enumerate(labels)]
     c = compare("representativeness", votes)
     assert c.p_judgements == pytest.approx(1.3e-17, rel=0.05)
     assert sign_test(180, 286) == pytest.approx(1.04e-6, rel=0.01)
@@ -138,15 +143,30 @@ def test_the_papers_own_shares_do_not_give_its_p_values():
 
 def test_checks_are_not_votes_and_may_leave_raters_out():
     rows = ballots(1)
-    good = Ballot("left", "left", "yes", "no")
-    right = replace(good, representativeness="right", readability="right")
+    good, right = ballot("left", "left", "yes", "no"), ballot("right", "right", "yes", "no")
     seen = [("c", "r0", "a", good), ("d", "r0", "b", good), ("c", "r1", "b", right)]
-    checks = [Row(pair, True, rater, left, ballot, 0, 0, 0, True) for pair, rater, left, ballot in seen]
+    checks = [Row(pair, True, rater, left, given, 0, 0, 0, True) for pair, rater, left, given in seen]
     counted = tally(("x", "y"), [*rows, *checks])
     assert counted.checks == {"r0": (1, 2), "r1": (1, 1)}
     assert (counted.ballots, counted.left_out) == (120, ())
     strict = tally(("x", "y"), [*rows, *checks], pass_mark=0.8)
     assert (strict.ballots, strict.left_out, strict.raters) == (80, ("r0",), 2)
+
+
+def test_who_fails_checks_or_answers_in_no_time_is_named():
+    rows = [replace(row, ballot=replace(row.ballot, seconds=0.5 if row.rater == "r1" else 20.0)) for row in ballots(1)]
+    failed = Row("c", True, "r2", "a", ballot("right", "left", "yes", "no", "", 20.0), 0, 0, 0, True)
+    passed = replace(failed, rater="r0", ballot=ballot("left", "left", "yes", "no", "", 20.0))
+    found = {"r1": ["answered in 0.5 seconds an item (median)"], "r2": ["passed 0 of 1 attention checks"]}
+    assert warnings([*rows, failed, passed]) == found
+    assert tally(("x", "y"), [*rows, failed, passed]).warnings == tuple(f"{r} {what}" for r, (what,) in found.items())
+
+
+def test_identical_items_are_ties_that_change_no_test():
+    plain, more = (tally(("x", "y"), ballots(2), identical=n, raters=3) for n in (0, 10))
+    for c, d in zip(plain.comparisons, more.comparisons, strict=True):
+        assert d == replace(c, ties=c.ties + 30, items_tied=c.items_tied + 10)
+    assert more.verdicts == plain.verdicts
 
 
 def test_late_ballots_are_named_and_not_counted():

@@ -1,9 +1,10 @@
 """``dwindle study``: a human comparison of two systems, from the sample to the p-values."""
 
 import json
+import socket
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 from rich.console import Console
@@ -11,8 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dwindle.study.store import Store
-    from dwindle.study.tally import Tally
+    from dwindle.study.tally import Comparison, Share, Tally, Verdicts
 
 app = typer.Typer(
     help="Have people compare two systems: sample, serve, count.",
@@ -22,7 +25,9 @@ app = typer.Typer(
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The study folder.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Url = Annotated[str, typer.Option(help="Where raters reach the server; links begin with it.")]
+Url = Annotated[
+    str | None, typer.Option(help="Where raters reach the server; links begin with it. Default: where it was served.")
+]
 PassMark = Annotated[
     float, typer.Option(min=0, max=1, help="Leave out raters who passed a smaller share of their checks.")
 ]
@@ -50,22 +55,37 @@ def new(
     raters: Annotated[int, typer.Option(help="Raters for each item.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the sample, the order and the sides.")] = 1,
     checks: Annotated[int, typer.Option(help="Attention checks to mix in.")] = 0,
-    links: Annotated[int | None, typer.Option(help="Personal links to make.  [default: as many as raters]")] = None,
+    links: Annotated[int | None, typer.Option(help="Personal links to make. Default: as many as raters.")] = None,
     lease: Annotated[float, typer.Option(help="Minutes until an item left open returns to the pool.")] = 60,
+    questions: Annotated[str, typer.Option(help="What to ask: summary, translation, or a JSON file.")] = "summary",
+    practice: Annotated[bool, typer.Option("--practice", help="Begin with an item that does not count.")] = False,
+    identical: Annotated[
+        Literal["skip", "tie"], typer.Option(help="Items with two equal texts: pass over, or count as ties unasked.")
+    ] = "skip",
+    names: Annotated[
+        str | None, typer.Option(help="What to call the systems, with a comma between. Default: their files.")
+    ] = None,
+    code: Annotated[
+        str, typer.Option(help="Completion code at the end. Default: one for each rater.", show_default=False)
+    ] = "",
 ) -> None:
     """Sample items from A and B, draw the sides, and make the study folder with a link for each rater."""
     from dwindle.folder.outputs import read
     from dwindle.study import store
     from dwindle.study.design import design
+    from dwindle.study.questions import load
 
-    made = design(read(a), read(b), items, raters, seed, checks)
-    store.create(made, out, raters if links is None else links, 60 * lease)
+    called = cast(tuple[str, str], tuple(names.split(","))) if names is not None else None
+    asked = load(questions)
+    made = design(read(a), read(b), items, raters, seed, checks, practice, identical, called)
+    store.create(made, out, raters if links is None else links, 60 * lease, asked, code)
+    shown = sum(not pair.check for pair in made.pairs)
     typer.echo(
-        f"{out}: {items} items and {checks} checks, {raters} raters each, {made.systems[0]} and {made.systems[1]}."
+        f"{out}: {shown} items and {checks} checks, {raters} raters each, {made.systems[0]} and {made.systems[1]}."
     )
-    with store.Store(out) as opened:
-        _print_links(opened, LOCAL)
-    typer.echo(f"Next: dwindle study serve {out}")
+    if made.same:
+        typer.echo(_identical(made.identical, made.same))
+    typer.echo(f"Next: dwindle study serve {out} (it prints everybody's link)")
 
 
 @app.command("serve")
@@ -73,22 +93,34 @@ def serve(
     folder: Folder,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    url: Annotated[
+        str | None, typer.Option(help="Where raters reach the server, if there is a proxy before it.")
+    ] = None,
 ) -> None:
     """Serve the study's pages until interrupted. Ballots are on the disk before a rater is thanked."""
     from dwindle.study import server, store
 
-    store.Store(folder).close()
-    listening = server.bind(host, port)
-    name = f"[{host}]" if ":" in host else host
-    typer.echo(f"Serving {folder} on http://{name}:{listening.getsockname()[1]} (stop with Ctrl-C).")
-    typer.echo(f"Links: dwindle study status {folder} --links")
+    with store.Store(folder) as opened:
+        listening = server.bind(host, port)
+        local = _address(host, listening.getsockname()[1])
+        with opened.transaction():
+            opened.served_at(url or local)
+        typer.echo(f"Serving {folder} on {local} (stop with Ctrl-C).")
+        try:
+            _print_links(opened, None)
+        except ValueError as error:  # their file may be deleted once they are sent
+            typer.echo(str(error))
     server.serve(folder, listening)
 
 
+def _address(host: str, port: int) -> str:
+    """What a browser calls an address; every address of this machine at once goes by the machine's name."""
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
 @app.command("invite")
-def invite(
-    folder: Folder, count: Annotated[int, typer.Argument(min=1, help="Links to add.")], url: Url = LOCAL
-) -> None:
+def invite(folder: Folder, count: Annotated[int, typer.Argument(min=1, help="Links to add.")], url: Url = None) -> None:
     """Make links for more raters."""
     from dwindle.study.store import Store
 
@@ -102,7 +134,7 @@ def invite(
 def status(
     folder: Folder,
     links: Annotated[bool, typer.Option("--links", help="Also print everybody's link.")] = False,
-    url: Url = LOCAL,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how far the study and each rater are."""
@@ -113,16 +145,22 @@ def status(
         counts, people = store.counts(), export.people(store, store.rows())
         if as_json:
             known = {"links": _links(store, url)} if links else {}
-            typer.echo(json.dumps({"systems": store.systems, **counts, "raters": people, **known}, indent=2))
+            facts = {"systems": store.systems, **counts, "identical": store.same, "raters": people, **known}
+            typer.echo(json.dumps(facts, indent=2))
             return
         typer.echo(
             f"{counts['answered']} of {counts['places']} ballots, {counts['held']} items open; "
             f"{counts['pairs']} items and {counts['checks']} checks, {store.raters} raters each."
         )
-        table = _table("rater", "ballots", "median s", "checks passed", "not counted")
+        if store.same:
+            typer.echo(_identical(store.identical, store.same))
+        table = _table("rater", "ballots", "median s", "checks passed", "not counted", "code")
         for row in people:
-            table.add_row(*(str(row[key]) for key in ("name", "ballots", "seconds", "checks", "late")))
-        Console(highlight=False).print(table)
+            table.add_row(*(escape(str(row[key])) for key in ("name", "ballots", "seconds", "checks", "late", "code")))
+        _console().print(table)
+        for row in people:
+            for warning in row["warnings"]:
+                _warn(f"{row['name']} {warning}")
         if links:
             _print_links(store, url)
 
@@ -144,26 +182,26 @@ def tally(
 @app.command("export")
 def export(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the files.  [default: DIR]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files. Default: DIR.")] = None,
 ) -> None:
     """Write every ballot to ballots.csv and ballots.jsonl."""
     from dwindle.study import export as exports
     from dwindle.study.store import Store
 
     with Store(folder) as store:
-        rows, systems = store.rows(), store.systems
+        rows, systems, asked = store.rows(), store.systems, store.questions
     where = out or folder
     where.mkdir(parents=True, exist_ok=True)
     for name, lines in (("ballots.csv", exports.as_csv), ("ballots.jsonl", exports.as_jsonl)):
         with (where / name).open("w", encoding="utf-8", newline="") as file:
-            file.writelines(lines(rows, systems))
+            file.writelines(lines(rows, systems, asked))
         typer.echo(f"{where / name}: {len(rows)} ballots")
 
 
 @app.command("mturk")
 def mturk(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the files.  [default: DIR/mturk]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files. Default: DIR/mturk.")] = None,
 ) -> None:
     """Write the template and the input file for Amazon Mechanical Turk."""
     from dwindle.study import mturk as turk
@@ -179,7 +217,7 @@ def mturk(
 def import_mturk(
     results: Annotated[Path, typer.Argument(metavar="RESULTS.csv", help="The batch's results.", show_default=False)],
     study: Annotated[
-        Path | None, typer.Option(help="The study folder.  [default: the one that RESULTS.csv lies in]")
+        Path | None, typer.Option(help="The study folder. Default: the one that RESULTS.csv lies in.")
     ] = None,
     pass_mark: PassMark = 0,
     table7: Annotated[bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")] = False,
@@ -199,13 +237,23 @@ def import_mturk(
         _print_tally(store, pass_mark, table7, as_json)
 
 
-def _links(store: "Store", url: str) -> dict[str, str]:
-    tokens, base = store.links(), url.rstrip("/")
+def _identical(what: str, same: int) -> str:
+    if what == "tie":
+        return f"Items with identical texts: {same} of the sample, not shown to raters, and ties in the tally."
+    return f"Items with identical texts: {same} in the files, not sampled (--identical tie would count them)."
+
+
+def _warn(sentence: str) -> None:
+    _console().print(f"[yellow]Warning: {escape(sentence)}.")
+
+
+def _links(store: "Store", url: str | None) -> dict[str, str]:
+    tokens, base = store.links(), (url or store.url or LOCAL).rstrip("/")
     people = {name: f"{base}/r/{token}" for name, token in tokens["raters"].items()}
     return {"owner": f"{base}/owner/{tokens['owner']}", **people}
 
 
-def _print_links(store: "Store", url: str) -> None:
+def _print_links(store: "Store", url: str | None) -> None:
     """One link a line, whole: a wrapped link is a broken link."""
     for name, link in _links(store, url).items():
         typer.echo(f"{name:10} {link}")
@@ -215,39 +263,37 @@ def _print_tally(store: "Store", pass_mark: float, table7: bool, as_json: bool) 
     from dwindle.study import export as exports
     from dwindle.study import tally as tallies
 
-    counted = tallies.tally(store.systems, store.rows(), pass_mark)
+    ties = store.same if store.identical == "tie" else 0
+    counted = tallies.tally(store.systems, store.rows(), pass_mark, store.questions, ties, store.raters)
     if as_json:
         typer.echo(json.dumps(asdict(counted), indent=2, ensure_ascii=False, allow_nan=False))
     elif table7:
-        typer.echo(exports.table7(counted), nl=False)
+        typer.echo(exports.table7(counted, store.questions), nl=False)
     else:
-        _print_counted(counted)
+        _print_counted(counted, [question.title for question in store.questions.all])
+        if store.same:
+            typer.echo(_identical(store.identical, store.same))
 
 
-def _print_counted(tally: "Tally") -> None:
+def _print_counted(tally: "Tally", titles: list[str]) -> None:
     from dwindle.study.export import p_value
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = _console()
     console.print(f"{tally.ballots} ballots on {tally.items} items by {tally.raters} raters")
-    both = tally.comparisons
+    both, each = tally.comparisons, tally.verdicts
     a, b = (escape(name) for name in tally.systems)
-    table = _table("", *(c.question for c in both), "factually correct")
-    for name, counts, share in (
-        (a, [c.wins_a for c in both], tally.factual_a),
-        (b, [c.wins_b for c in both], tally.factual_b),
-        ("tie", [c.ties for c in both], None),
-    ):
-        interval = f"{100 * share.share:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]" if share else ""
-        table.add_row(name, *(f"{n} ({100 * n / tally.ballots:.1f} %)" for n in counts), escape(interval))
+    table = _table("", *titles[: len(both)])
+    for name, counts in ((a, [c.wins_a for c in both]), (b, [c.wins_b for c in both]), ("tie", [c.ties for c in both])):
+        table.add_row(name, *(f"{n} ({100 * n / c.judgements:.1f} %)" for n, c in zip(counts, both, strict=True)))
     table.add_row(f"items: {a}, tied, {b}", *(f"{c.items_a}, {c.items_tied}, {c.items_b}" for c in both))
     table.add_row("p, sign test", *(p_value(c.p_judgements) for c in both))
     table.add_row("p, sign test of items", *(p_value(c.p_items) for c in both))
-    table.add_row(
-        "p, permutation of items", *(p_value(c.p_clustered) for c in both), p_value(tally.factual_p_clustered)
-    )
-    table.add_row("pairwise agreement", *(_percent(c.agreement) for c in both), _percent(tally.factual_agreement))
-    table.add_row("Krippendorff's alpha", *(_decimal(c.alpha) for c in both), _decimal(tally.factual_alpha))
-    console.print(table)
+    _print_with_agreement(table, both)
+    if each:
+        table = _table("", *(f"{title}, yes" for title in titles[len(both) :]))
+        table.add_row(a, *(_interval(v.a) for v in each))
+        table.add_row(b, *(_interval(v.b) for v in each))
+        _print_with_agreement(table, each)
     if tally.checks:
         passed, seen = (sum(column) for column in zip(*tally.checks.values(), strict=True))
         console.print(f"[dim]Attention checks passed: {passed} of {seen}.")
@@ -256,6 +302,22 @@ def _print_counted(tally: "Tally") -> None:
     if tally.late:
         console.print(f"[dim]Kept but not counted, for they came after the item was passed on: {tally.late}.")
     console.print("[dim]Tests are exact and two-sided. The first takes the judgements of one item as independent.")
+    for warning in tally.warnings:
+        _warn(warning)
+
+
+def _print_with_agreement(table: Table, questions: "Sequence[Comparison | Verdicts]") -> None:
+    """Print a table of questions with the rows that both kinds of question have."""
+    from dwindle.study.export import p_value
+
+    table.add_row("p, permutation of items", *(p_value(q.p_clustered) for q in questions))
+    table.add_row("pairwise agreement", *(_percent(q.agreement) for q in questions))
+    table.add_row("Krippendorff's alpha", *(_decimal(q.alpha) for q in questions))
+    _console().print(table)
+
+
+def _interval(share: "Share") -> str:
+    return escape(f"{100 * share.share:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]")
 
 
 def _percent(share: float | None) -> str:
@@ -264,6 +326,11 @@ def _percent(share: float | None) -> str:
 
 def _decimal(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
+
+
+def _console() -> Console:
+    """Wider than any terminal, so that a long line is wrapped there and never cut."""
+    return Console(highlight=False, soft_wrap=True, width=1000)
 
 
 def _table(*columns: str) -> Table:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-VERSION = 1  # of the tables; kept in the file
+VERSION = 2  # of the tables; kept in the file
 
 
 class Trouble(ValueError):
@@ -30,7 +30,10 @@ def connect(path: Path) -> sqlite3.Connection:
 def check(db: sqlite3.Connection, path: Path) -> None:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
-        raise Trouble(f"{path} has format {version} and this dwindle reads {VERSION}: use the dwindle that made it")
+        raise Trouble(
+            f"{path} has layout {version} and this dwindle reads {VERSION}: "
+            "use the dwindle that made it, or make the study anew"
+        )
     (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)

@@ -9,43 +9,41 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from dwindle.study.questions import CHOICES, SUMMARY, VERDICTS, Questions
 from dwindle.study.store import Row, Store
-from dwindle.study.tally import Tally, passed_checks, winner
+from dwindle.study.tally import Tally, passed_checks, warnings, winner
 
-FIELDS = (
-    "item", "check", "rater", "left", "right", "representativeness", "readability", "factual_left", "factual_right",
-    "representativeness_winner", "readability_winner", "comment", "seconds", "first", "last", "changes", "counted",
-)  # fmt: skip
+_FIRST = ("item", "check", "rater", "left", "right")
+_LAST = ("comment", "seconds", "first", "last", "changes", "counted")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def record(row: Row, systems: tuple[str, str]) -> dict[str, Any]:
+def record(row: Row, systems: tuple[str, str], asked: Questions) -> dict[str, Any]:
     """A ballot with the names of the systems; in a check they are ``real`` and ``shuffled``."""
     a, b = ("real", "shuffled") if row.check else systems
     names = {"a": a, "tie": "tie", "b": b}
-    ballot = row.ballot
     left, right = (a, b) if row.left == "a" else (b, a)
-    values = (
-        row.pair, row.check, row.rater, left, right, ballot.representativeness, ballot.readability,
-        ballot.factual_left, ballot.factual_right, names[winner(row, ballot.representativeness)],
-        names[winner(row, ballot.readability)], ballot.comment, ballot.seconds, _time(row.first), _time(row.last),
-        row.changes, row.counted,
-    )  # fmt: skip
-    return dict(zip(FIELDS, values, strict=True))
+    return {
+        "item": row.pair, "check": row.check, "rater": row.rater, "left": left, "right": right,
+        **{name: row.ballot.answers[name] for name in asked.answers},
+        **{f"{q.name}_winner": names[winner(row, q.name)] for q in asked.compared},
+        "comment": row.ballot.comment, "seconds": row.ballot.seconds, "first": _time(row.first),
+        "last": _time(row.last), "changes": row.changes, "counted": row.counted,
+    }  # fmt: skip
 
 
-def as_jsonl(rows: Iterable[Row], systems: tuple[str, str]) -> Iterator[str]:
+def as_jsonl(rows: Iterable[Row], systems: tuple[str, str], asked: Questions) -> Iterator[str]:
     for row in rows:
-        yield json.dumps(record(row, systems), ensure_ascii=False) + "\n"
+        yield json.dumps(record(row, systems, asked), ensure_ascii=False) + "\n"
 
 
-def as_csv(rows: Iterable[Row], systems: tuple[str, str]) -> Iterator[str]:
+def as_csv(rows: Iterable[Row], systems: tuple[str, str], asked: Questions) -> Iterator[str]:
     """A text that a spreadsheet would run as a formula gets an apostrophe before it; JSONL has every text as it is."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow(FIELDS)
+    writer.writerow([*_FIRST, *asked.answers, *(f"{q.name}_winner" for q in asked.compared), *_LAST])
     for row in rows:
-        writer.writerow([_cell(value) for value in record(row, systems).values()])
+        writer.writerow([_cell(value) for value in record(row, systems, asked).values()])
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()
@@ -53,24 +51,30 @@ def as_csv(rows: Iterable[Row], systems: tuple[str, str]) -> Iterator[str]:
 
 
 def people(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Progress by rater: ballots, what was answered how often, time, checks."""
-    checks = passed_checks(rows)
-    return [_person(name, [r for r in rows if r.rater == name], checks) for name in store.raters_named()]
+    """Progress by rater: ballots, what was answered how often, time, checks, completion code, warnings."""
+    checks, warned = passed_checks(rows), warnings(rows)
+    return [
+        {
+            **_person([row for row in rows if row.rater == name], store.questions),
+            "name": name,
+            "checks": "{} of {}".format(*checks[name]) if name in checks else "–",
+            "code": store.code(number),
+            "warnings": warned.get(name, []),
+        }
+        for number, name in store.raters_named()
+    ]
 
 
-def _person(name: str, rows: Sequence[Row], checks: dict[str, tuple[int, int]]) -> dict[str, Any]:
+def _person(rows: Sequence[Row], asked: Questions) -> dict[str, Any]:
     ballots = [row.ballot for row in rows]
     seconds = [b.seconds for b in ballots if b.seconds is not None]
-    passed, seen = checks.get(name, (0, 0))
-    verdicts = [verdict for b in ballots for verdict in (b.factual_left, b.factual_right)]
+    said = {q.name: _times((b.answers[q.name] for b in ballots), CHOICES) for q in asked.compared}
+    for q in asked.each:
+        said[q.name] = _times((b.answers[f"{q.name}_{side}"] for b in ballots for side in ("left", "right")), VERDICTS)
     return {
-        "name": name,
         "ballots": len(rows),
-        "representativeness": _times((b.representativeness for b in ballots), ("left", "tie", "right")),
-        "readability": _times((b.readability for b in ballots), ("left", "tie", "right")),
-        "factual": _times(verdicts, ("yes", "no")),
+        "answers": said,
         "seconds": round(statistics.median(seconds), 1) if seconds else "–",
-        "checks": f"{passed} of {seen}" if seen else "–",
         "late": sum(not row.counted for row in rows),
     }
 
@@ -80,29 +84,27 @@ def _times(answers: Iterable[str], labels: Sequence[str]) -> list[int]:
     return [counts[label] for label in labels]
 
 
-def table7(tally: Tally) -> str:
+def table7(tally: Tally, asked: Questions = SUMMARY) -> str:
     """The layout of the paper's Table 7 in LaTeX (booktabs), with the two tests over items beneath its own."""
-    repr_, read = tally.comparisons
+    both, each = tally.comparisons, tally.verdicts
+    dashes = ["--"] * len(each)
     a, b = (_latex(name) for name in tally.systems)
-    n = tally.ballots
     rows = [
-        [a, _percent(repr_.wins_a / n), _percent(read.wins_a / n), _percent(tally.factual_a.share)],
-        [b, _percent(repr_.wins_b / n), _percent(read.wins_b / n), _percent(tally.factual_b.share)],
-        ["Tie", _percent(repr_.ties / n), _percent(read.ties / n), "--"],
+        [a, *(_percent(c.wins_a / c.judgements) for c in both), *(_percent(v.a.share) for v in each)],
+        [b, *(_percent(c.wins_b / c.judgements) for c in both), *(_percent(v.b.share) for v in each)],
+        ["Tie", *(_percent(c.ties / c.judgements) for c in both), *dashes],
         [],
-        ["Human Agr.", *map(_percent, (repr_.agreement, read.agreement, tally.factual_agreement))],
-        ["Krippendorff's $\\alpha$", *map(_decimal, (repr_.alpha, read.alpha, tally.factual_alpha))],
+        ["Human Agr.", *(_percent(q.agreement) for q in tally.every)],
+        ["Krippendorff's $\\alpha$", *(_decimal(q.alpha) for q in tally.every)],
         [],
-        ["$p$-value (sign test)", p_value(repr_.p_judgements), p_value(read.p_judgements), "--"],
-        ["$p$-value (sign test, items)", p_value(repr_.p_items), p_value(read.p_items), "--"],
-        [
-            "$p$-value (permutation, items)",
-            *map(p_value, (repr_.p_clustered, read.p_clustered, tally.factual_p_clustered)),
-        ],
+        ["$p$-value (sign test)", *(p_value(c.p_judgements) for c in both), *dashes],
+        ["$p$-value (sign test, items)", *(p_value(c.p_items) for c in both), *dashes],
+        ["$p$-value (permutation, items)", *(p_value(q.p_clustered) for q in tally.every)],
     ]
-    head = "\\textbf{Model} & \\textbf{Repr. Win} & \\textbf{Read. Win} & \\textbf{Fac.} \\\\"
+    titles = ["Model", *(f"{_latex(q.short)} Win" for q in asked.compared), *(_latex(q.short) for q in asked.each)]
+    head = " & ".join(f"\\textbf{{{title}}}" for title in titles) + " \\\\"
     body = [" & ".join(row) + " \\\\" if row else "\\midrule" for row in rows]
-    begin, end = "\\begin{tabular}{lccc}", "\\end{tabular}"
+    begin, end = f"\\begin{{tabular}}{{l{'c' * len(tally.every)}}}", "\\end{tabular}"
     return "\n".join([begin, "\\toprule", head, "\\midrule", *body, "\\bottomrule", end]) + "\n"
 
 

@@ -5,23 +5,17 @@ Knows HTTP requests and ballots, not pages.
 
 import asyncio
 import math
-from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from dwindle.study.questions import Questions
 from dwindle.study.store import Ballot
 
 LARGEST_POST = 64 * 1024
 LONGEST_COMMENT = 2000
 SLOWEST_POST = 20.0
-_ANSWERS = {
-    "representativeness": ("left", "tie", "right"),
-    "readability": ("left", "tie", "right"),
-    "factual_left": ("yes", "no"),
-    "factual_right": ("yes", "no"),
-}
 _HIDDEN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
@@ -45,15 +39,16 @@ async def read_form(request: Request) -> dict[str, str]:
         raise HTTPException(400) from None
 
 
-def read_ballot(fields: dict[str, str]) -> Ballot:
+def read_ballot(fields: dict[str, str], questions: Questions) -> Ballot:
     """The answers of a form; refuses one with a question left open."""
-    given = {name: fields.get(name) for name in _ANSWERS}
-    if any(given[name] not in allowed for name, allowed in _ANSWERS.items()):
+    allowed = questions.answers
+    given = {name: fields.get(name, "") for name in allowed}
+    if any(given[name] not in allowed[name] for name in allowed):
         raise Incomplete("Please answer every question: one of them is still open.")
     comment = fields.get("comment", "").replace("\r\n", "\n").strip()
     if len(comment) > LONGEST_COMMENT:
         raise Incomplete(f"Please shorten your comment to {LONGEST_COMMENT} characters.")
-    return Ballot(**cast(Any, given), comment=comment, seconds=_seconds(fields.get("seconds", "")))
+    return Ballot(given, comment=comment, seconds=_seconds(fields.get("seconds", "")))
 
 
 def _seconds(text: str) -> float | None:

@@ -16,14 +16,13 @@ from typing import Any
 
 import jinja2
 
-from dwindle.study import questions, security
+from dwindle.study import security
 from dwindle.study.design import Side
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, visible
+from dwindle.study.questions import Questions
 from dwindle.study.store import DATABASE, Ballot, Store
 
 COLUMNS = ("item", "code", "source", "left", "right")
-_CHOICES = ("left", "tie", "right", "yes", "no")
-_NAMES = ("representativeness", "readability", "factual_left", "factual_right", "swapped")
 
 
 @dataclass
@@ -41,7 +40,7 @@ def write(store: Store, folder: Path) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     template, rows = folder / "template.html", folder / "input.csv"
     pages = jinja2.Environment(loader=jinja2.PackageLoader("dwindle.study"), autoescape=True, trim_blocks=True)
-    page = pages.get_template("mturk.html").render(compared=questions.COMPARED, factuality=questions.FACTUALITY)
+    page = pages.get_template("mturk.html").render(asked=store.questions)
     template.write_text(page + "\n", encoding="ascii", errors="xmlcharrefreplace")
     with rows.open("w", encoding="ascii", newline="") as file:
         writer = csv.writer(file)
@@ -76,9 +75,9 @@ def enter(store: Store, results: Path) -> Imported:
             if line.get("AssignmentStatus") == "Rejected":
                 done.rejected += 1
                 continue
-            answers = _answers(line, where)
+            answers = _answers(line, where, store.questions)
             try:
-                ballot = _ballot(answers, line)
+                ballot = _ballot(answers, line, store.questions)
             except Incomplete:
                 done.incomplete += 1
                 continue
@@ -121,14 +120,14 @@ def _pseudonym(store: Store, line: dict[str, str], where: str) -> str:
     return "mturk " + security.proof(store.key, "worker", line["WorkerId"])[:12]
 
 
-def _answers(line: dict[str, str], where: str) -> dict[str, str]:
+def _answers(line: dict[str, str], where: str, asked: Questions) -> dict[str, str]:
     """The answers of a line in any of the site's three shapes: a column a question, a column a choice, or JSON."""
     found = {key.removeprefix("Answer."): value for key, value in line.items() if key.startswith("Answer.")}
     if "taskAnswers" in found:
         found = _flatten(found["taskAnswers"], where)
     answers = dict(found)
-    for name in _NAMES:
-        chosen = [choice for choice in _CHOICES if found.get(f"{name}.{choice}", "").lower() == "true"]
+    for name, choices in asked.answers.items():
+        chosen = [choice for choice in choices if found.get(f"{name}.{choice}", "").lower() == "true"]
         if len(chosen) == 1:
             answers[name] = chosen[0]
     return answers
@@ -146,11 +145,6 @@ def _flatten(text: str, where: str) -> dict[str, str]:
     return {name: str(value) for name, value in pairs.items()}
 
 
-def _ballot(answers: dict[str, str], line: dict[str, str]) -> Ballot:
-    return read_ballot(
-        {
-            **answers,
-            "comment": answers.get("comment", "")[:LONGEST_COMMENT],
-            "seconds": line.get("WorkTimeInSeconds", ""),
-        }
-    )
+def _ballot(answers: dict[str, str], line: dict[str, str], asked: Questions) -> Ballot:
+    comment, seconds = answers.get("comment", "")[:LONGEST_COMMENT], line.get("WorkTimeInSeconds", "")
+    return read_ballot({**answers, "comment": comment, "seconds": seconds}, asked)

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,11 +26,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from dwindle.analysis import highlight
-from dwindle.study import export, questions, tally
+from dwindle.study import export, tally
 from dwindle.study.database import Trouble
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, read_form, visible
+from dwindle.study.questions import Questions
 from dwindle.study.security import Guard, Limiter, proof, proves
-from dwindle.study.store import Place, Row, Store
+from dwindle.study.store import Ballot, Place, Row, Store
 from dwindle.study.writer import Writer
 
 _WRONG = {
@@ -58,6 +58,8 @@ def app(folder: Path) -> ASGIApp:
         Route("/r/{token}", pages.start, methods=["POST"]),
         Route("/r/{token}/", pages.without_slash),
         Route("/r/{token}/done", pages.done),
+        Route("/r/{token}/practice", pages.practice),
+        Route("/r/{token}/practice", pages.practised, methods=["POST"]),
         Route("/r/{token}/{place}", pages.show),
         Route("/r/{token}/{place}", pages.answer, methods=["POST"]),
         Route("/owner/{token}", pages.owner),
@@ -104,19 +106,41 @@ class Pages:
         rater = self._rater(request)
         done, _ = self._store.done_and_left(rater)
         minutes = max(1, round(self._store.lease / 60))
-        return self._page("guidelines.html", request, questions=questions.QUESTIONS, minutes=minutes, done=done,
+        return self._page("guidelines.html", request, minutes=minutes, done=done,
                           proof=proof(self._store.key, rater, 0))  # fmt: skip
 
     async def start(self, request: Request) -> Response:
         rater = self._rater(request)
         await self._form(request, rater, 0)
+        if self._store.is_new(rater) and self._store.has_more(rater) and self._store.practice():
+            return _go(request, "practice")
         place = await self._write(lambda store: store.draw(rater))
         return _go(request, place or "done")
+
+    async def practice(self, request: Request) -> Response:
+        return self._practice(request, self._rater(request), {})
+
+    async def practised(self, request: Request) -> Response:
+        """Look at the answers as at any others, keep none of them, and go to the first item."""
+        rater = self._rater(request)
+        fields = await self._form(request, rater, "practice")
+        try:
+            read_ballot(fields, self._store.questions)
+        except Incomplete as error:
+            return self._practice(request, rater, fields, alert=str(error), status=422)
+        place = await self._write(lambda store: store.draw(rater))
+        return _go(request, f"{place or 'done'}?saved=practice")
+
+    def _practice(self, request: Request, rater: int, answers: dict[str, Any], **more: Any) -> Response:
+        place = self._store.practice()
+        if place is None:
+            raise HTTPException(404)
+        return self._pair(request, rater, place, answers, **more)
 
     async def done(self, request: Request) -> Response:
         rater = self._rater(request)
         places, more = self._store.answered(rater), self._store.has_more(rater)
-        return self._page("done.html", request, places=places, more=more,
+        return self._page("done.html", request, places=places, more=more, code=self._store.code(rater),
                           proof=proof(self._store.key, rater, 0), **_saved(request))  # fmt: skip
 
     async def show(self, request: Request) -> Response:
@@ -124,7 +148,7 @@ class Pages:
         place = self._store.place(rater, _number(request))
         if place is None:
             raise HTTPException(410)
-        answers = asdict(place.ballot) if place.ballot else {}
+        answers = _fields(place.ballot) if place.ballot else {}
         return self._pair(request, rater, place, answers, **_saved(request))
 
     async def answer(self, request: Request) -> Response:
@@ -132,7 +156,7 @@ class Pages:
         rater, number = self._rater(request), _number(request)
         fields = await self._form(request, rater, number)
         try:
-            ballot = read_ballot(fields)
+            ballot = read_ballot(fields, self._store.questions)
             counts, following = await self._write(lambda store: (store.save(rater, number, ballot), store.draw(rater)))
         except (Incomplete, Trouble) as error:
             place = self._store.place(rater, number)
@@ -152,16 +176,17 @@ class Pages:
         left_parts, right_parts = _pieces(place.left, place.source), _pieces(place.right, place.source)
         return self._page("pair.html", request, status, place=place, answers=answers, source=source, alert=alert,
                           left_parts=left_parts, right_parts=right_parts, done=done, left=left, saved=saved,
-                          saved_place=saved_place, longest=LONGEST_COMMENT, compared=questions.COMPARED,
-                          factuality=questions.FACTUALITY, proof=proof(self._store.key, rater, place.id))  # fmt: skip
+                          saved_place=saved_place, longest=LONGEST_COMMENT, path=place.id or "practice",
+                          proof=proof(self._store.key, rater, place.id or "practice"))  # fmt: skip
 
     # The owner.
 
     async def owner(self, request: Request) -> Response:
         self._owner(request)
-        counts, people, asked = await run_in_threadpool(self._overview)
+        counts, people, rows = await run_in_threadpool(self._overview)
         return self._page("owner.html", request, systems=self._store.systems, raters=self._store.raters,
-                          counts=counts, people=people, questions=asked)  # fmt: skip
+                          counts=counts, people=people, rows=rows, identical=self._store.identical,
+                          same=self._store.same)  # fmt: skip
 
     async def download(self, request: Request) -> Response:
         self._owner(request)
@@ -171,7 +196,7 @@ class Pages:
         make, media = kinds[request.path_params["kind"]]
         rows = await run_in_threadpool(self._rows)
         name = f"attachment; filename=ballots.{request.path_params['kind']}"
-        lines = make(rows, self._store.systems)
+        lines = make(rows, self._store.systems, self._store.questions)
         return StreamingResponse(lines, media_type=media, headers={"Content-Disposition": name})
 
     def _rows(self) -> list[Row]:
@@ -181,7 +206,7 @@ class Pages:
     def _overview(self) -> tuple[Any, ...]:
         with Store(self._folder) as store:
             rows = store.rows()
-            return store.counts(), export.people(store, rows), by_question(rows, store.raters)
+            return store.counts(), export.people(store, rows), by_question(rows, store.raters, store.questions)
 
     # What every handler needs.
 
@@ -200,7 +225,7 @@ class Pages:
         if not self._known.allows("owner"):
             raise HTTPException(429)
 
-    async def _form(self, request: Request, rater: int, place: int) -> dict[str, str]:
+    async def _form(self, request: Request, rater: int, place: int | str) -> dict[str, str]:
         """The fields of a form that this study made for this rater and this place."""
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise HTTPException(403)
@@ -215,7 +240,8 @@ class Pages:
         return await asyncio.shield(asyncio.wrap_future(future))
 
     def _page(self, template: str, request: Request, status: int = 200, **values: Any) -> HTMLResponse:
-        return HTMLResponse(self._templates.get_template(template).render(home=_home(request), **values), status)
+        page = self._templates.get_template(template)
+        return HTMLResponse(page.render(home=_home(request), asked=self._store.questions, **values), status)
 
     # When things go wrong: one calm page, never a trace.
 
@@ -243,16 +269,16 @@ class Pages:
         return HTMLResponse(page, status)
 
 
-def by_question(rows: list[Row], raters: int) -> list[dict[str, Any]]:
+def by_question(rows: list[Row], raters: int, asked: Questions) -> list[dict[str, Any]]:
     """For each question: answers so far, complete items, and agreement. Says nothing of who leads."""
-    items = tally.by_item(tally.vote(row) for row in rows if row.counted and not row.check)
-    complete = sum(len(of) == raters for of in items.values())
-    units: dict[str, list[list[Any]]] = {
-        q.name: [[getattr(v, q.name) for v in of] for of in items.values()] for q in questions.COMPARED
-    }
-    units["factual"] = [[getattr(v, f"factual_{s}") for v in of] for of in items.values() for s in "ab"]
+    items = tally.by_item(tally.vote(row, asked) for row in rows if row.counted and not row.check).values()
+    complete = sum(len(of) == raters for of in items)
+    units: dict[str, list[list[Any]]] = {q.name: [[v.preferred[q.name] for v in of] for of in items]
+                                         for q in asked.compared}  # fmt: skip
+    for q in asked.each:
+        units[q.name] = [[v.said_yes[q.name][system] for v in of] for of in items for system in (0, 1)]
     found = []
-    for question in questions.QUESTIONS:
+    for question in asked.all:
         agreed, alpha = tally.agreement(units[question.name]), tally.alpha(units[question.name])
         found.append({
             "title": question.title,
@@ -262,6 +288,11 @@ def by_question(rows: list[Row], raters: int) -> list[dict[str, Any]]:
             "alpha": "–" if alpha is None else f"{alpha:.3f}",
         })  # fmt: skip
     return found
+
+
+def _fields(ballot: Ballot) -> dict[str, Any]:
+    """A ballot as the form that made it."""
+    return {**ballot.answers, "comment": ballot.comment, "seconds": ballot.seconds}
 
 
 @functools.lru_cache(maxsize=64)
@@ -283,10 +314,11 @@ def _number(request: Request) -> int:
 
 def _saved(request: Request) -> dict[str, Any]:
     """What the address says was just saved: a notice on the page, nothing more."""
-    match = re.fullmatch("(late-)?([0-9]{1,15})", request.query_params.get("saved", ""))
-    return (
-        {"saved": "late" if match[1] else "yes", "saved_place": match[2]} if match else {"saved": "", "saved_place": ""}
-    )
+    match = re.fullmatch("(late-)?([0-9]{1,15})|practice", request.query_params.get("saved", ""))
+    if not match:
+        return {"saved": "", "saved_place": ""}
+    kind = "practice" if match[2] is None else "late" if match[1] else "yes"
+    return {"saved": kind, "saved_place": match[2] or "practice"}
 
 
 def _home(request: Request) -> str:

@@ -14,6 +14,9 @@ CREATE TABLE pair (
     drawn_left TEXT NOT NULL CHECK (drawn_left IN ('a', 'b')) -- for a platform that shows one page to all raters
 );
 
+-- What a rater may try first; no ballot on it is kept.
+CREATE TABLE practice (source TEXT NOT NULL, shown_left TEXT NOT NULL, shown_right TEXT NOT NULL);
+
 CREATE TABLE place (
     id INTEGER PRIMARY KEY,
     pair INTEGER NOT NULL REFERENCES pair,
@@ -35,10 +38,7 @@ CREATE TABLE ballot (
     pair INTEGER NOT NULL REFERENCES pair,
     rater INTEGER NOT NULL REFERENCES rater,
     place INTEGER NOT NULL REFERENCES place,
-    representativeness TEXT NOT NULL CHECK (representativeness IN ('left', 'tie', 'right')),
-    readability TEXT NOT NULL CHECK (readability IN ('left', 'tie', 'right')),
-    factual_left TEXT NOT NULL CHECK (factual_left IN ('yes', 'no')),
-    factual_right TEXT NOT NULL CHECK (factual_right IN ('yes', 'no')),
+    answers TEXT NOT NULL CHECK (json_type(answers) = 'object'), -- by the fields of the study's questions
     comment TEXT NOT NULL,
     seconds REAL,                                             -- with the page in view; none without a script
     first REAL NOT NULL,

@@ -12,33 +12,28 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 from dwindle.folder import whole
-from dwindle.study import security
+from dwindle.study import questions, security
 from dwindle.study.database import VERSION, check, connect, sentences
-from dwindle.study.design import Design, Side
+from dwindle.study.design import Design, Identical, Pair, Side
+from dwindle.study.questions import Questions
 
 DATABASE, LINKS = "study.sqlite3", "links.json"
 _NEW_LINKS = "take it from a copy; the study itself needs no links"
 LEASE = 3600.0
 
-Choice = Literal["left", "tie", "right"]
-Verdict = Literal["yes", "no"]
-
 
 @dataclass(frozen=True)
 class Ballot:
-    """One rater's answers about one pair, as the rater saw it."""
+    """One rater's answers about one pair, as the rater saw it, by the fields of the study's questions."""
 
-    representativeness: Choice
-    readability: Choice
-    factual_left: Verdict
-    factual_right: Verdict
+    answers: Mapping[str, str]
     comment: str = ""
     seconds: float | None = None
 
@@ -87,6 +82,9 @@ class Store:
                 (self._pairs,) = self._one("SELECT count(*) FROM pair")
             self.systems: tuple[str, str] = (facts["a"], facts["b"])
             self.raters, self.seed, self.lease = int(facts["raters"]), int(facts["seed"]), float(facts["lease"])
+            self.identical, self.same = cast(Identical, facts["identical"]), int(facts["same"])
+            self.questions: Questions = questions.parse(facts["questions"], "the study")
+            self._code = facts["code"]
             self.key, self.owner = bytes.fromhex(facts["key"]), bytes.fromhex(facts["owner"])
         except BaseException:
             self._db.close()
@@ -141,8 +139,8 @@ class Store:
         pair, holder = row
         if holder != rater and self._one("SELECT 1 FROM place WHERE pair = ? AND rater = ? AND answered", pair, rater):
             return False
-        values = (ballot.representativeness, ballot.readability, ballot.factual_left, ballot.factual_right)
-        self._db.execute(_SAVE, (pair, rater, place, *values, ballot.comment, ballot.seconds, now, now))
+        answers = json.dumps(dict(ballot.answers))
+        self._db.execute(_SAVE, (pair, rater, place, answers, ballot.comment, ballot.seconds, now, now))
         if holder == rater:
             self._db.execute("UPDATE place SET answered = 1 WHERE id = ?", (place,))
         return bool(holder == rater)
@@ -174,13 +172,40 @@ class Store:
             links["raters"][f"rater {number}"] = token
         _write_links(self.path.parent, links)
 
+    def served_at(self, url: str) -> None:
+        """Remember where raters reach the study, for links that are printed later."""
+        self._writing()
+        self._db.execute("INSERT OR REPLACE INTO fact VALUES ('url', ?)", (url,))
+
     # Questions.
+
+    @property
+    def url(self) -> str | None:
+        """Where the study was served last."""
+        row = self._one("SELECT value FROM fact WHERE name = 'url'")
+        return row and str(row[0])
+
+    def practice(self) -> Place | None:
+        """What a rater may try before the first item, if the study has it."""
+        row = self._one("SELECT source, shown_left, shown_right FROM practice")
+        if row is None:
+            return None
+        source, left, right = row
+        return Place(0, 0, source, left, right, None, None, None)
+
+    def is_new(self, rater: int) -> bool:
+        """Whether a rater was never given a place."""
+        return self._one("SELECT 1 FROM place WHERE rater = ?", rater) is None
+
+    def code(self, rater: int) -> str:
+        """What a rater shows to a platform as a proof of having finished: the owner's code, or one of the rater's."""
+        return self._code or security.proof(self.key, "finished", rater)[:8].upper()
 
     def links(self) -> dict[str, Any]:
         """The owner's token and each rater's, as they were given out."""
         file = self.path.parent / LINKS
         if not file.is_file():
-            raise ValueError(f"{file} is gone: links cannot be shown again, make new ones with 'dwindle study invite'")
+            raise ValueError(f"{file} is gone, and links cannot be shown again: {_NEW_LINKS}")
         links = whole.read_json(file, _NEW_LINKS)
         if not isinstance(links.get("owner"), str) or not isinstance(links.get("raters"), dict):
             raise ValueError(f"{file} holds no links: {_NEW_LINKS}")
@@ -202,9 +227,9 @@ class Store:
         row = self._one(_PLACE, id, rater)
         if row is None:
             return None
-        number, source, a, b, shown_left, before, after, *answers = row
+        number, source, a, b, shown_left, before, after, answers, *rest = row
         left, right = (a, b) if shown_left == "a" else (b, a)
-        ballot = Ballot(*answers) if answers[0] else None
+        ballot = Ballot(json.loads(answers), *rest) if answers else None
         return Place(id, number, source, left, right, before, after, ballot)
 
     def has_more(self, rater: int) -> bool:
@@ -230,10 +255,7 @@ class Store:
     def rows(self) -> list[Row]:
         """Every ballot, in the order of pairs and raters."""
         with sentences(self.path):
-            return [
-                Row(name, bool(check), rater, left, Ballot(*rest[:6]), rest[6], rest[7], rest[8], bool(rest[9]))
-                for name, check, rater, left, *rest in self._db.execute(_ROWS)
-            ]
+            return [_row(*values) for values in self._db.execute(_ROWS)]
 
     def counts(self) -> dict[str, int]:
         """Pairs, checks, places, places answered, and places held without an answer."""
@@ -243,8 +265,8 @@ class Store:
         names = ("pairs", "checks", "places", "answered", "held")
         return dict(zip(names, map(int, (pairs - checks, checks, places, answered, held)), strict=True))
 
-    def raters_named(self) -> list[str]:
-        return [name for (name,) in self._db.execute("SELECT name FROM rater ORDER BY id")]
+    def raters_named(self) -> list[tuple[int, str]]:
+        return list(self._db.execute("SELECT id, name FROM rater ORDER BY id"))
 
     def _waiting(self, rater: int) -> int | None:
         row = self._one("SELECT id FROM place WHERE rater = ? AND answered = 0 ORDER BY turn LIMIT 1", rater)
@@ -267,8 +289,16 @@ class Store:
         return self._db.execute(asked, values).fetchone()
 
 
-def create(design: Design, folder: Path, links: int, lease: float = LEASE) -> None:
-    """Make a study folder. It appears whole or not at all."""
+def _row(pair: str, check: int, rater: str, left: Side, answers: str, comment: str, seconds: float | None,
+         first: float, last: float, changes: int, counted: int) -> Row:  # fmt: skip
+    ballot = Ballot(json.loads(answers), comment, seconds)
+    return Row(pair, bool(check), rater, left, ballot, first, last, changes, bool(counted))
+
+
+def create(
+    design: Design, folder: Path, links: int, lease: float = LEASE, asked: Questions = questions.SUMMARY, code: str = ""
+) -> None:
+    """Make a study folder. It appears whole or not at all. ``code`` is what every rater sees at the end."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already: name a new folder with --out, or remove it")
     if links < design.raters:
@@ -278,7 +308,7 @@ def create(design: Design, folder: Path, links: int, lease: float = LEASE) -> No
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # only its owner may enter
     try:
-        _fill(making / DATABASE, design, lease)
+        _fill(making / DATABASE, design, lease, asked, code)
         with Store(making) as store, store.transaction():
             store.invite(links)
         if folder.exists():
@@ -289,7 +319,7 @@ def create(design: Design, folder: Path, links: int, lease: float = LEASE) -> No
         raise
 
 
-def _fill(path: Path, design: Design, lease: float) -> None:
+def _fill(path: Path, design: Design, lease: float, asked: Questions, code: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its other files the same mode
     owner = security.new_token()
     _write_links(path.parent, {"owner": owner, "raters": {}})
@@ -299,6 +329,10 @@ def _fill(path: Path, design: Design, lease: float) -> None:
         "raters": design.raters,
         "seed": design.seed,
         "lease": lease,
+        "identical": design.identical,
+        "same": design.same,
+        "questions": questions.dump(asked),
+        "code": code,
         "key": secrets.token_hex(32),
         "owner": security.digest(owner).hex(),
     }
@@ -307,11 +341,18 @@ def _fill(path: Path, design: Design, lease: float) -> None:
         db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("BEGIN")
         db.executemany("INSERT INTO fact VALUES (?, ?)", [(name, str(value)) for name, value in facts.items()])
+        if design.practice:
+            db.execute("INSERT INTO practice VALUES (?, ?, ?)", _shown(design.practice))
         for number, pair in enumerate(design.pairs, 1):
             values = (number, pair.name, pair.check, pair.source, pair.a, pair.b, pair.left[0])
             db.execute("INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?)", values)
             db.executemany("INSERT INTO place (pair, shown_left) VALUES (?, ?)", [(number, s) for s in pair.left])
         db.execute("COMMIT")
+
+
+def _shown(pair: Pair) -> tuple[str, str, str]:
+    left, right = (pair.a, pair.b) if pair.left[0] == "a" else (pair.b, pair.a)
+    return pair.source, left, right
 
 
 def _write_links(folder: Path, links: dict[str, Any]) -> None:
@@ -335,27 +376,23 @@ _PLACE = """
 SELECT place.turn, source, a, b, shown_left,
     (SELECT id FROM place AS other WHERE other.rater = ?2 AND other.turn < place.turn ORDER BY turn DESC LIMIT 1),
     (SELECT id FROM place AS other WHERE other.rater = ?2 AND other.turn > place.turn ORDER BY turn LIMIT 1),
-    representativeness, readability, factual_left, factual_right, comment, seconds
+    answers, comment, seconds
 FROM place JOIN pair ON pair.id = place.pair LEFT JOIN ballot ON ballot.pair = place.pair AND ballot.rater = ?2
     AND ballot.place = place.id
 WHERE place.id = ?1 AND place.rater = ?2
 """
 
 _SAVE = """
-INSERT INTO ballot (pair, rater, place, representativeness, readability, factual_left, factual_right, comment, seconds,
-    first, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO ballot (pair, rater, place, answers, comment, seconds, first, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (pair, rater) DO UPDATE SET
-    changes = changes + ((place, representativeness, readability, factual_left, factual_right, comment) IS NOT
-        (excluded.place, excluded.representativeness, excluded.readability, excluded.factual_left,
-        excluded.factual_right, excluded.comment)),
-    place = excluded.place, representativeness = excluded.representativeness, readability = excluded.readability,
-    factual_left = excluded.factual_left, factual_right = excluded.factual_right, comment = excluded.comment,
-    seconds = excluded.seconds, last = excluded.last
+    changes = changes + ((place, answers, comment) IS NOT (excluded.place, excluded.answers, excluded.comment)),
+    place = excluded.place, answers = excluded.answers, comment = excluded.comment, seconds = excluded.seconds,
+    last = excluded.last
 """
 
 _ROWS = """
-SELECT pair.name, is_check, rater.name, shown_left, representativeness, readability, factual_left, factual_right,
-    comment, seconds, first, last, changes, place.rater = ballot.rater
+SELECT pair.name, is_check, rater.name, shown_left, answers, comment, seconds, first, last, changes,
+    place.rater = ballot.rater
 FROM ballot JOIN pair ON pair.id = ballot.pair JOIN place ON place.id = ballot.place
     JOIN rater ON rater.id = ballot.rater
 ORDER BY ballot.pair, ballot.rater

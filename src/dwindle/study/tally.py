@@ -6,6 +6,7 @@ judgements (which takes them as independent), over items by majority, and over i
 """
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +15,23 @@ from typing import Literal
 import numpy as np
 
 from dwindle.metrics.agreement import krippendorff_alpha, pairwise_agreement, sign_test
-from dwindle.study.questions import COMPARED, FACTUALITY
-from dwindle.study.store import Choice, Row
+from dwindle.study.questions import SUMMARY, VERDICTS, Questions
+from dwindle.study.store import Row
 
 Winner = Literal["a", "tie", "b"]
+FEWEST_PASSED = 0.8  # of a rater's checks, and
+FASTEST = 3.0  # seconds an item, in the middle: whoever is below is named in a warning, and counted all the same
 Z = 1.959963984540054  # the normal quantile of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Vote:
-    """A ballot in terms of the systems instead of the sides."""
+    """A ballot in terms of the systems instead of the sides. By question: who is better; whether A and B got a yes."""
 
     item: str
     rater: str
-    representativeness: Winner
-    readability: Winner
-    factual_a: bool
-    factual_b: bool
+    preferred: Mapping[str, Winner]
+    said_yes: Mapping[str, tuple[bool, bool]]
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,14 @@ class Comparison:
     agreement: float | None
     alpha: float | None
 
+    @property
+    def judgements(self) -> int:
+        return self.wins_a + self.ties + self.wins_b
+
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the judgements on one system say "factually correct", as a share with its 95 % interval."""
+    """How many of the judgements on one system say "yes", as a share with its 95 % interval."""
 
     yes: int
     judgements: int
@@ -63,79 +68,105 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Verdicts:
+    """One question of the kind yes / no, asked of each text."""
+
+    question: str
+    a: Share
+    b: Share
+    p_clustered: float
+    agreement: float | None
+    alpha: float | None
+
+
+@dataclass(frozen=True)
 class Tally:
     systems: tuple[str, str]
     ballots: int
     items: int
     raters: int
+    identical: int
     comparisons: tuple[Comparison, ...]
-    factual_a: Share
-    factual_b: Share
-    factual_p_clustered: float
-    factual_agreement: float | None
-    factual_alpha: float | None
+    verdicts: tuple[Verdicts, ...]
     checks: Mapping[str, tuple[int, int]]
+    warnings: tuple[str, ...]
     left_out: tuple[str, ...]
     late: int
 
+    @property
+    def every(self) -> tuple[Comparison | Verdicts, ...]:
+        return (*self.comparisons, *self.verdicts)
 
-def tally(systems: tuple[str, str], rows: Sequence[Row], pass_mark: float = 0.0) -> Tally:
-    """Every statistic of a study. Raters who passed less than ``pass_mark`` of their checks are left out."""
+
+def tally(
+    systems: tuple[str, str], rows: Sequence[Row], pass_mark: float = 0.0, asked: Questions = SUMMARY,
+    identical: int = 0, raters: int = 0,
+) -> Tally:  # fmt: skip
+    """Every statistic of a study. Raters who passed less than ``pass_mark`` of their checks are left out.
+
+    ``identical`` items that nobody was asked about are ties by ``raters`` raters each.
+    """
     counted = [row for row in rows if row.counted]
     checks = passed_checks(counted)
     out = {rater for rater, (passed, seen) in checks.items() if passed < pass_mark * seen}
-    votes = [vote(row) for row in counted if not row.check and row.rater not in out]
+    votes = [vote(row, asked) for row in counted if not row.check and row.rater not in out]
     if not votes:
         raise ValueError("no ballot counts so far: tally the study after its raters have begun")
-    items = by_item(votes)
-    factual = [_factual(votes, system) for system in ("a", "b")]
-    flips = [sum(v.factual_b - v.factual_a for v in of) for of in items.values()]
-    units = [[getattr(v, f"factual_{system}") for v in of] for of in items.values() for system in "ab"]
     return Tally(
         systems=systems,
         ballots=len(votes),
-        items=len(items),
+        items=len(by_item(votes)),
         raters=len({v.rater for v in votes}),
-        comparisons=tuple(compare(question.name, votes) for question in COMPARED),
-        factual_a=factual[0],
-        factual_b=factual[1],
-        factual_p_clustered=flip_test(flips),
-        factual_agreement=agreement(units),
-        factual_alpha=alpha(units),
+        identical=identical,
+        comparisons=tuple(compare(question.name, votes, identical, raters) for question in asked.compared),
+        verdicts=tuple(verdicts(question.name, votes) for question in asked.each),
         checks=checks,
+        warnings=tuple(f"{rater} {what}" for rater, all in warnings(counted).items() for what in all),
         left_out=tuple(sorted(out)),
         late=len(rows) - len(counted),
     )
 
 
-def vote(row: Row) -> Vote:
+def vote(row: Row, asked: Questions = SUMMARY) -> Vote:
     """Undo the draw of the sides."""
-    factual = {"left": row.ballot.factual_left == "yes", "right": row.ballot.factual_right == "yes"}
-    a_is = "left" if row.left == "a" else "right"
-    return Vote(
-        item=row.pair,
-        rater=row.rater,
-        representativeness=winner(row, row.ballot.representativeness),
-        readability=winner(row, row.ballot.readability),
-        factual_a=factual[a_is],
-        factual_b=factual["right" if a_is == "left" else "left"],
-    )
+    sides = ("left", "right") if row.left == "a" else ("right", "left")
+    answers = row.ballot.answers
+    yes = {q.name: (answers[f"{q.name}_{sides[0]}"] == "yes", answers[f"{q.name}_{sides[1]}"] == "yes")
+           for q in asked.each}  # fmt: skip
+    return Vote(row.pair, row.rater, {q.name: winner(row, q.name) for q in asked.compared}, yes)
 
 
-def winner(row: Row, choice: Choice) -> Winner:
+def winner(row: Row, question: str) -> Winner:
+    choice = row.ballot.answers[question]
     if choice == "tie":
         return "tie"
     return "a" if (choice == "left") == (row.left == "a") else "b"
 
 
 def passed_checks(rows: Iterable[Row]) -> dict[str, tuple[int, int]]:
-    """For each rater, checks passed and checks seen. Passed: the real summary preferred in both questions."""
+    """For each rater, checks passed and checks seen. Passed: the real text preferred in every comparison."""
     seen: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
         if row.check:
-            chosen = (row.ballot.representativeness, row.ballot.readability)
-            seen[row.rater].append(all(winner(row, choice) == "a" for choice in chosen))
+            compared = [name for name, answer in row.ballot.answers.items() if answer not in VERDICTS]
+            seen[row.rater].append(all(winner(row, name) == "a" for name in compared))
     return {rater: (sum(passed), len(passed)) for rater, passed in sorted(seen.items())}
+
+
+def warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """What the owner should look into, by rater: failed checks, and answers faster than anybody reads."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for rater, (passed, seen) in passed_checks(rows).items():
+        if passed < FEWEST_PASSED * seen:
+            found[rater].append(f"passed {passed} of {seen} attention checks")
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.ballot.seconds is not None:
+            seconds[row.rater].append(row.ballot.seconds)
+    for rater, times in sorted(seconds.items()):
+        if (middle := statistics.median(times)) < FASTEST:
+            found[rater].append(f"answered in {middle:.1f} seconds an item (median)")
+    return dict(sorted(found.items()))
 
 
 def by_item(votes: Iterable[Vote]) -> dict[str, list[Vote]]:
@@ -145,9 +176,12 @@ def by_item(votes: Iterable[Vote]) -> dict[str, list[Vote]]:
     return items
 
 
-def compare(question: str, votes: Sequence[Vote]) -> Comparison:
-    """Wins, ties, the three tests, and how far raters agree, for one question."""
-    units: list[list[Winner]] = [[getattr(v, question) for v in of] for of in by_item(votes).values()]
+def compare(question: str, votes: Sequence[Vote], identical: int = 0, raters: int = 0) -> Comparison:
+    """Wins, ties, the three tests, and how far raters agree, for one question.
+
+    Identical items are ties that nobody gave: they are in the counts, change no test and say nothing of agreement.
+    """
+    units: list[list[Winner]] = [[v.preferred[question] for v in of] for of in by_item(votes).values()]
     every = [label for unit in units for label in unit]
     wins_a, wins_b = every.count("a"), every.count("b")
     lead = [unit.count("b") - unit.count("a") for unit in units]
@@ -155,16 +189,30 @@ def compare(question: str, votes: Sequence[Vote]) -> Comparison:
     return Comparison(
         question=question,
         wins_a=wins_a,
-        ties=every.count("tie"),
+        ties=every.count("tie") + identical * raters,
         wins_b=wins_b,
         items_a=items_a,
-        items_tied=len(units) - items_a - items_b,
+        items_tied=len(units) - items_a - items_b + identical,
         items_b=items_b,
         p_judgements=sign_test(wins_a, wins_b),
         p_items=sign_test(items_a, items_b),
         p_clustered=flip_test(lead),
         agreement=agreement(units),
         alpha=alpha(units),
+    )
+
+
+def verdicts(question: str, votes: Sequence[Vote]) -> Verdicts:
+    """The share of "yes" of each system, the test of their difference, and agreement, for one question."""
+    items = [[v.said_yes[question] for v in of] for of in by_item(votes).values()]
+    a, b = ([[yes[system] for yes in of] for of in items] for system in (0, 1))
+    return Verdicts(
+        question=question,
+        a=clustered_share([sum(of) for of in a], [len(of) for of in a]),
+        b=clustered_share([sum(of) for of in b], [len(of) for of in b]),
+        p_clustered=flip_test([sum(two) - sum(one) for one, two in zip(a, b, strict=True)]),
+        agreement=agreement([*a, *b]),
+        alpha=alpha([*a, *b]),
     )
 
 
@@ -197,11 +245,6 @@ def alpha(units: Sequence[Sequence[object]]) -> float | None:
     """Krippendorff's alpha; none while it is not defined."""
     labels = {label for unit in units if len(unit) > 1 for label in unit}
     return krippendorff_alpha(units) if len(labels) > 1 else None
-
-
-def _factual(votes: Sequence[Vote], system: str) -> Share:
-    counts = [[getattr(v, f"{FACTUALITY.name}_{system}") for v in of] for of in by_item(votes).values()]
-    return clustered_share([sum(of) for of in counts], [len(of) for of in counts])
 
 
 def clustered_share(yes: Sequence[int], judged: Sequence[int]) -> Share:
