@@ -25,5 +25,5 @@ def test_a_version_without_a_module_s_name(monkeypatch):
 def test_what_to_install_is_what_the_project_says():
     """One range, in the package and in the sentence."""
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
-    wanted = library._INSTALL.removeprefix("pip install ").strip("'")
+    wanted = library.INSTALL.removeprefix("pip install ").strip("'")
     assert f'transformers = ["{wanted}"]' in project

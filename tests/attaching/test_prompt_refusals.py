@@ -140,7 +140,7 @@ def test_other_models_are_refused() -> None:
     experts = {"num_local_experts": 2, "num_experts_per_tok": 1, "num_key_value_heads": 1, "intermediate_size": 8}
     model = transformers.GptOssForCausalLM(transformers.GptOssConfig(**tiny, **experts))
     dwindle.attach(model, RULE, source="prompt")
-    with pytest.raises(ValueError, match="no softmax over all its keys"):
+    with pytest.raises(ValueError, match="not a softmax over all its keys"):
         model.generate(torch.tensor([[3, 4, 5]]), max_new_tokens=3)
 
 
