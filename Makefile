@@ -56,7 +56,7 @@ lock:
 vulnerabilities:
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/pip install --quiet pip-audit
-	build/audit/bin/pip-audit --disable-pip --require-hashes -r constraints.lock
+	build/audit/bin/pip-audit --strict --disable-pip --require-hashes -r constraints.lock
 
 # dist/: a wheel, a source archive, and a bill of materials (CycloneDX) of what they were tested with.
 release:
