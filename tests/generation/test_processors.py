@@ -3,8 +3,9 @@
 import math
 
 import torch
+from transformers.generation.logits_process import MinNewTokensLengthLogitsProcessor
 
-from dwindle.generation.processors import BlockTokens, BlockWords
+from dwindle.generation.processors import BlockTokens, BlockWords, LeastLength
 from tests.generation.slow import Codec
 
 BREAK = Codec.sentence_break
@@ -48,3 +49,13 @@ def test_a_hypothesis_that_repeated_words_is_not_continued():
     ]
     dead = [block(torch.tensor([row]), torch.zeros(1, 20)).max().item() < -1e8 for row in rows]
     assert dead == [True, False, False, True]
+
+
+def test_no_end_before_the_least_length():
+    """As the library has it, but for copies."""
+    scores = torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
+    for ends in (1, [1, 3]):
+        library = MinNewTokensLengthLogitsProcessor(1, 2, ends)
+        for length in (1, 2, 3, 4):
+            written = torch.zeros(2, length, dtype=torch.long)
+            assert LeastLength(2, ends)(written, scores).equal(library(written, scores))

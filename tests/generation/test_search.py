@@ -10,6 +10,7 @@ import torch
 from dwindle.attaching.handle import attach, handle_of
 from dwindle.generation.generate import generate
 from dwindle.generation.score import norm, penalty
+from dwindle.generation.search import highest
 from dwindle.generation.settings import DecodingSettings, LengthNorm
 from tests.generation import slow
 
@@ -168,3 +169,11 @@ def test_bad_settings(name):
     given, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         DecodingSettings(**given)
+
+
+@pytest.mark.parametrize("size", [9, 511, 512 * 6, 512 * 20, 512 * 20 + 7])
+def test_the_highest_are_those_of_all(size):
+    scores = torch.randn(3, size, generator=torch.Generator().manual_seed(size))
+    scores[1, 8:] = -math.inf
+    scores[2, -8:] += 9
+    assert highest(scores, 8).equal(scores.topk(8).indices)

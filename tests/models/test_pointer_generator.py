@@ -6,7 +6,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.encoder import read_both_ways
-from dwindle.models.pointer_generator.model import PointerGenerator, coverage_losses
+from dwindle.models.pointer_generator.model import PointerGenerator, _first, coverage_losses
 from tests.models.pg_kit import LENGTHS, SETTINGS, E, H, alone, labels, read, sources, tiny
 from tests.models.see import tell
 
@@ -282,3 +282,8 @@ def test_bad_input_is_refused_in_a_sentence():
         model.set_rule("temporal")
     with pytest.raises(ValueError, match="did you mean"):
         model.set_rule("dimm:log")
+
+
+def test_where_each_word_is_for_the_first_time():
+    ids = torch.randint(0, 9, (3, 20), generator=torch.Generator().manual_seed(0))
+    assert _first(ids).tolist() == [[row.index(word) for word in row] for row in ids.tolist()]

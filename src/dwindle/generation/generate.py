@@ -53,7 +53,8 @@ def search(
 
     from dwindle.generation.search import Search
 
-    processors = LogitsProcessorList(_processors(settings, codec))
+    ends = model.generation_config.eos_token_id
+    processors = LogitsProcessorList(_processors(settings, ends, codec))
     given = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
     how = {"custom_generate": Search(settings)} if settings.beams > 1 else {}
     with torch.no_grad():
@@ -61,12 +62,16 @@ def search(
     return sequences
 
 
-def _processors(settings: DecodingSettings, codec: Codec | None) -> "Iterator[LogitsProcessor]":
+def _processors(
+    settings: DecodingSettings, ends: int | list[int] | None, codec: Codec | None
+) -> "Iterator[LogitsProcessor]":
     """What changes the log-probabilities of a step."""
     from transformers.generation.logits_process import LogitNormalization, RepetitionPenaltyLogitsProcessor
 
-    from dwindle.generation.processors import BlockTokens, BlockWords, SoftTrigrams
+    from dwindle.generation.processors import BlockTokens, BlockWords, LeastLength, SoftTrigrams
 
+    if settings.min_length and ends is not None:
+        yield LeastLength(settings.min_length, ends)
     if settings.repetition_penalty != 1:  # here, for the library's own would punish the start token, often the end's
         yield LogitNormalization()  # as in a beam search: greedy search would hand over raw logits
         yield RepetitionPenaltyLogitsProcessor(settings.repetition_penalty, prompt_ignore_length=1)
@@ -98,7 +103,6 @@ def prepared(model: "PreTrainedModel", settings: DecodingSettings, layers: int |
         **({"top_k": 0} if settings.sample else {}),  # of all tokens: the library's own choice is the best 50
         use_cache=True,
         max_new_tokens=settings.max_length,
-        min_new_tokens=settings.min_length,
         **({"early_stopping": settings.stopping == "beams"} if settings.beams > 1 else {}),
     )
     model.eval()

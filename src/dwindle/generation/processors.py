@@ -1,4 +1,5 @@
-"""What the library lacks among its logits processors: the soft trigram penalty, n-gram blocking as originals have it.
+"""What the library lacks among its logits processors: the soft trigram penalty, n-gram blocking as originals have it,
+and a least length that costs nothing once it is reached.
 
 Shapes: N hypotheses, t tokens each, the start token first; V tokens of the vocabulary.
 """
@@ -12,6 +13,18 @@ from transformers import LogitsProcessor
 
 NEVER = -1e9
 """What the library's beam search gives to hypotheses that must not be chosen."""
+
+
+class LeastLength(LogitsProcessor):
+    """No end before so many tokens. The library's own copies all scores at every step, however long the sequence is."""
+
+    def __init__(self, length: int, ends: int | list[int]) -> None:
+        self.length, self.ends = length, torch.as_tensor(ends).view(-1)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if input_ids.shape[1] > self.length:  # the start token is one of them
+            return scores
+        return scores.index_fill(1, self.ends.to(scores.device), -math.inf)
 
 
 class SoftTrigrams(LogitsProcessor):

@@ -26,11 +26,16 @@ from dwindle.generation.settings import DecodingSettings
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_BLOCK = 512
+"""Scores whose maximum is looked at first."""
 _ASKED: dict[str, set[str]] = {
     "_beam_search": set(),
     "_gather_beams": set(),
     "_update_model_kwargs_for_generation": {"outputs", "model_kwargs"},
-    "_get_top_k_continuations": {"accumulated_log_probs", "cur_len", "decoder_prompt_len", "num_beams"},
+    "_get_top_k_continuations": {
+        *("accumulated_log_probs", "running_sequences", "running_beam_indices", "cur_len", "decoder_prompt_len"),
+        *("beams_to_keep", "num_beams"),
+    },
     "_get_running_beams_for_next_iteration": {
         *("topk_log_probs", "topk_running_sequences", "topk_running_beam_indices"),
         *("next_token_hits_stopping_criteria", "num_beams"),
@@ -99,19 +104,28 @@ class _Scored:
         return self.model._update_model_kwargs_for_generation(outputs, model_kwargs, **given)
 
     def _get_top_k_continuations(
-        self, *, accumulated_log_probs: Tensor, cur_len: int, decoder_prompt_len: int, **given: Any
+        self,
+        *,
+        accumulated_log_probs: Tensor,
+        running_sequences: Tensor,
+        running_beam_indices: Tensor,
+        cur_len: int,
+        decoder_prompt_len: int,
+        beams_to_keep: int,
+        num_beams: int,
+        **_: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The C best of (B, K V) continuations, best first; their log-probabilities stay pure."""
-        beams, length = given["num_beams"], cur_len + 1 - decoder_prompt_len
-        ranked = accumulated_log_probs
-        tokens = ranked.shape[1] // beams
+        length, ranked = cur_len + 1 - decoder_prompt_len, accumulated_log_probs
+        tokens = ranked.shape[1] // num_beams
         if self.settings.stepwise:
             ranked = self.score(ranked.view(-1, tokens), length, self.penalty[:, None]).view(ranked.shape)
-        _, sequences, origins = self.model._get_top_k_continuations(
-            accumulated_log_probs=ranked, cur_len=cur_len, decoder_prompt_len=decoder_prompt_len, **given
-        )
-        beam, token = origins[..., length - 1] % beams, sequences[..., cur_len]
-        return accumulated_log_probs.gather(1, beam * tokens + token), sequences, origins
+        best = highest(ranked, beams_to_keep)
+        beam = best // tokens
+        sequences, origins = (self.model._gather_beams(x, beam) for x in (running_sequences, running_beam_indices))
+        sequences[:, :, cur_len] = best % tokens
+        origins[:, :, length - 1] = beam + num_beams * torch.arange(len(beam), device=beam.device).unsqueeze(1)
+        return accumulated_log_probs.gather(1, best), sequences, origins
 
     def _get_running_beams_for_next_iteration(
         self,
@@ -181,6 +195,20 @@ class _Scored:
             return is_early_stop_heuristic_unsatisfied & ~self.topped
         best_possible = running_beam_scores.amax(1, keepdim=True) / norm(self.settings, max_length - decoder_prompt_len)
         return is_early_stop_heuristic_unsatisfied & (best_possible > beam_scores[:, :1])
+
+
+def highest(scores: Tensor, count: int) -> Tensor:
+    """(B, C): where the C highest of (B, n) scores are, best first. They lie in the C blocks whose maxima are highest,
+    and a maximum of many is much faster than their ``topk``."""
+    rows, size = scores.shape
+    blocks = size // _BLOCK
+    if blocks <= count:
+        return scores.topk(count).indices
+    every = torch.arange(size, device=scores.device)
+    maxima = scores[:, : blocks * _BLOCK].view(rows, blocks, _BLOCK).amax(-1)
+    best = maxima.topk(count).indices.unsqueeze(-1) * _BLOCK + every[:_BLOCK]
+    places = torch.cat([best.flatten(1), every[blocks * _BLOCK :].expand(rows, -1)], dim=1)
+    return places.gather(1, scores.gather(1, places).topk(count).indices)
 
 
 def mean_coverage(model: "PreTrainedModel", cache: Any) -> Tensor:

@@ -103,8 +103,8 @@ class _Vocabulary:
         self.scores = hidden.new_empty(min(self.chunk, len(hidden)), len(weight))
         if learns:
             self.dhidden = torch.empty_like(hidden)
-            self.dweight = torch.zeros_like(weight)
-            self.dbias = torch.zeros_like(bias)
+            self.dweight = torch.empty_like(weight)
+            self.dbias = torch.empty_like(bias)
 
     def log_probability(self, rows: slice, ids: Tensor) -> Tensor:
         """(n,): log P_vocab of one word in each row; never, if it is outside. Leaves all probabilities behind, each row
@@ -122,9 +122,10 @@ class _Vocabulary:
         # Less its mass at the word itself, a row is minus the gradient of log P_vocab, times its mass.
         beside = self.risen.scatter_add_(1, self._inside(ids), -self.mass.unsqueeze(1)).to(self.weight.dtype)
         less = -(share * (ids < len(self.weight)) / self.mass).to(beside.dtype).unsqueeze(1)
+        so_far = int(rows.start > 0)  # what the first chunk finds in its place is nothing
         self.dhidden[rows] = less * (beside @ self.weight)
-        self.dweight.addmm_(beside.mT, less * self.hidden[rows])
-        self.dbias.addmv_(beside.mT, less.squeeze(1))
+        self.dweight.addmm_(beside.mT, less * self.hidden[rows], beta=so_far)
+        self.dbias.addmv_(beside.mT, less.squeeze(1), beta=so_far)
 
     def _inside(self, ids: Tensor) -> Tensor:
         """(n, 1): the ids, 0 for those outside."""

@@ -244,7 +244,10 @@ def _open(bias: Tensor) -> Tensor:
 
 def _first(ids: Tensor) -> Tensor:
     """(B, S): where each word of a source is for the first time."""
-    return (ids.unsqueeze(-1) == ids.unsqueeze(-2)).to(torch.uint8).argmax(-1)
+    ordered, places = ids.sort(dim=-1, stable=True)
+    begins = F.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True)
+    begin = torch.arange(ids.shape[1], device=ids.device).where(begins, 0).cummax(-1).values
+    return torch.empty_like(places).scatter_(-1, places, places.gather(-1, begin))
 
 
 def coverage_losses(attention: Tensor) -> Tensor:
