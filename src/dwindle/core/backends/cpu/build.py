@@ -13,11 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import torch
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: two processes may build the same at once
+    fcntl = None  # type: ignore[assignment]
 
 _HERE = Path(__file__).parent
 _TORCH = Path(torch.__file__).parent
@@ -52,9 +59,19 @@ def _built(source: Path) -> Path:
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     target = _cache() / f"kernel-{name}.so"
     if not _whole(target):
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            _build(compiler, source, Path(folder), target)
+        with _alone(target), tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            if not _whole(target):  # another process may have built it meanwhile
+                _build(compiler, source, Path(folder), target)
     return target
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Where processes start together, one builds and the others wait: a build takes all cores for itself."""
+    with target.with_suffix(".lock").open("w") as file:
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _whole(target: Path) -> bool:
@@ -73,7 +90,7 @@ def _digest(file: Path) -> str:
 
 
 def _build(compiler: str, source: Path, folder: Path, target: Path) -> None:
-    """Compile in a folder beside the target and rename: two processes may do so at once, neither sees half a file."""
+    """Compile in a folder beside the target and rename: nobody ever sees half a file."""
     _say("building the CPU kernel, once for this machine (some 30 seconds)")
     start = time.monotonic()
     compile_ = [compiler, *_FLAGS, "-c"]
