@@ -1,7 +1,6 @@
 """One attached model and many callers: every call gives what it gives alone."""
 
 import sys
-import threading
 from pathlib import Path
 from random import Random
 
@@ -9,7 +8,7 @@ import torch
 
 import dwindle
 from tests.attaching import small
-from tests.attaching.test_threads import llama
+from tests.attaching.test_threads import llama, together
 
 RULES = ["training-free", "dim:log", "dydim:log,power(0.5)", "dim:log+share_heads", "dim:boxcox(0.5)+renormalise"]
 
@@ -21,25 +20,10 @@ def trial(random: Random, folder: Path) -> int:
     dwindle.attach(model, rule, **({"source": "prompt"} if prompt else {}))
     jobs = [_job(random, model, prompt) for _ in range(random.randint(2, 5))]
     alone = [job() for job in jobs]
-    found: list[list[object]] = [[] for _ in jobs]
-    gate = threading.Barrier(len(jobs))
-
-    def work(i: int) -> None:
-        gate.wait()
-        for _ in range(3):
-            try:
-                found[i].append(jobs[i]())
-            except Exception as error:
-                found[i].append(error)
-
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        callers = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join()
+        found = together(jobs)
     finally:
         sys.setswitchinterval(interval)
     for right, got in zip(alone, found, strict=True):
