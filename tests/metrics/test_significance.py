@@ -96,6 +96,12 @@ def test_randomisation_is_calibrated():
     assert 1 <= low <= 14  # 30 pairs, 6 expected; outside this range once in more than a thousand
 
 
+def test_two_items_that_happen_to_agree_are_no_evidence():
+    """Of four ways to swap two differing items, two give the very difference: p is a half, not one in a thousand."""
+    shuffles = np.abs(np.random.default_rng(0).choice([-1, 1], (1000, 2)) @ [1.0, 1.0]) / 50
+    assert significance.p_value(shuffles, 2 / 50) == pytest.approx(0.5, abs=0.05)
+
+
 def test_holm_by_hand():
     # Sorted: .01 x 3, .02 x 2, .04 x 1, each at least the one before.
     assert significance.holm([0.02, 0.04, 0.01]) == pytest.approx([0.04, 0.04, 0.03])

@@ -187,10 +187,14 @@ def interval(values: Array) -> tuple[float, float]:
 
 
 def p_value(chance: Array, difference: float) -> float:
-    """How often chance alone exceeds the difference; one more in both counts, as sacrebleu does. No
-    difference is not evidence: 1."""
+    """How often chance alone reaches the difference; one more in both counts, as sacrebleu does. No
+    difference is not evidence: 1.
+
+    sacrebleu counts what exceeds it. Where few items differ, most shuffles give the very same difference, and two items
+    that happen to agree would look certain.
+    """
     if difference == 0:
         return 1.0
-    # The sums of a shuffle round differently from those of the systems: that is not an excess.
-    exceeding = int(np.sum(chance > abs(difference) + 1e-12))
-    return (exceeding + 1) / (len(chance) + 1)
+    # The sums of a shuffle round differently from those of the systems: what is equal but for that is equal.
+    reaching = int(np.sum(chance >= abs(difference) * (1 - 1e-9)))
+    return (reaching + 1) / (len(chance) + 1)
