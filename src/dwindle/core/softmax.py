@@ -12,23 +12,6 @@ from dwindle.core.coverage import state_dtype
 from dwindle.core.transforms import transformed
 
 
-def attention_rows(
-    query: Tensor,
-    key: Tensor,
-    *,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> Tensor:
-    """softmax(softcap(query key^T scale) + bias) as (B, H, T, S), in float32 or better.
-
-    The arguments are those of ``dwindle.attention``. A row that may attend to nothing is zero, and so is its
-    gradient.
-    """
-    return attended(_products(query, key, scale), mask=mask, bias=bias, softcap=softcap)
-
-
 def attention_scores(
     query: Tensor,
     key: Tensor,
@@ -38,12 +21,16 @@ def attention_scores(
     scale: float | None = None,
     softcap: float | None = None,
 ) -> Tensor:
-    """What ``attention_rows`` takes the softmax of; minus infinity where a bool mask forbids to look."""
+    """softcap(query key^T scale) + bias as (B, H, T, S), in float32 or better: what the softmax is taken of.
+
+    The arguments are those of ``dwindle.attention``. Minus infinity where a bool mask forbids to look.
+    """
     return _changed(_products(query, key, scale), mask, bias, softcap)
 
 
 def attended(products: Tensor, *, mask: Tensor | None, bias: Tensor | None, softcap: float | None) -> Tensor:
-    """What ``attention_rows`` makes of the products of queries and keys."""
+    """Rows of attention (B, H, T, S) from the products of queries and keys. A row that may attend to nothing is zero,
+    and so is its gradient."""
     scores = _changed(products, mask, bias, softcap)
     return scores.softmax(-1) if mask is None and bias is None else softmax_rows(scores)
 
