@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dwindle.folder.outputs import Outputs
 from dwindle.metrics import (
     bleu,
+    chrf,
     cider,
     coco_bleu,
     copied,
@@ -36,6 +37,7 @@ class Group:
 GROUPS = {
     "rouge": Group(rouge.metrics, rouge.KINDS, default=True),
     "bleu": Group(bleu.metrics, (bleu.KIND,)),
+    "chrf": Group(chrf.metrics, (chrf.KIND,)),
     "coco-bleu": Group(coco_bleu.metrics, coco_bleu.KINDS),
     "cider": Group(cider.metrics, (cider.CIDER,)),
     "cider-d": Group(cider.metrics_d, (cider.CIDER_D,)),
