@@ -110,6 +110,20 @@ def test_words_are_joined_pieces_and_special_tokens(codecs, tmp_path):
     assert codec.tokenizer.convert_ids_to_tokens(codec.sentence_break) == "[unused2]"
 
 
+def test_words_of_a_codec_that_writes_one_line(codecs):
+    whole = codecs["bart"]
+    codec = SubwordCodec(whole.tokenizer, whole.source_length, 20, separator=None)
+    assert codec.words(codec.encode("a", "cats sat .\ncat 3")["labels"]) == [
+        "<s>",
+        "cats",
+        "sat",
+        ".",
+        "cat",
+        "3",
+        "</s>",
+    ]
+
+
 def test_a_vocabulary_has_room_for_all_bytes():
     with pytest.raises(ValueError, match="bytes and special tokens alone are 261"):
         trained(["a"], 200, "bart")

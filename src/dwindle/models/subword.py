@@ -26,8 +26,8 @@ from dwindle.models.codec import IGNORED, Batch, Row, padded
 FILE = "codec.json"
 NEWLINE = "Ċ"
 """How byte-level vocabularies write the newline."""
-_SPACE = "Ġ"
-"""How they write the space before a word."""
+_SPACES = str.maketrans("Ġ▁", "  ")
+"""How vocabularies of bytes and of SentencePiece write the space before a word."""
 SENTENCE = "<sentence>"
 """The separator that is added to a vocabulary without one."""
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<cls>", "sep_token": "<sep>"}
@@ -90,12 +90,12 @@ class SubwordCodec:
         return None if self.separator is None else self._writer.convert_tokens_to_ids(self.separator)
 
     def words(self, ids: list[int]) -> list[str]:
-        """Pieces are BERT's (a word goes on with ##) or of bytes (a word begins with the sign of a space)."""
-        pieces = self.tokenizer.convert_ids_to_tokens(ids)
-        if self.separator == NEWLINE:
-            special = {*self.tokenizer.all_special_tokens, self.separator}
-            return "".join(f" {p} " if p in special else p.replace(_SPACE, " ") for p in pieces).split()
-        return " ".join(pieces).replace(" ##", "").split()
+        """Pieces are BERT's (a word goes on with ##), or a word begins with the sign of a space."""
+        pieces = self._writer.convert_ids_to_tokens(ids)
+        if self.separator == PRESUMM["separator"]:
+            return " ".join(pieces).replace(" ##", "").split()
+        special = {*self._writer.all_special_tokens, self.separator}
+        return "".join(f" {p} " if p in special else p.translate(_SPACES) for p in pieces).split()
 
     def source_tokens(self, source: str) -> list[str]:
         return [self.tokenizer.decode([i]) for i in self.encode(source)["input_ids"]]
