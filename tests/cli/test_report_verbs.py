@@ -14,8 +14,8 @@ TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."
 
 def test_a_report_of_files_and_runs(run, tmp_path):
     paths = [str(folders.plain(tmp_path / "a.jsonl", 1)), str(folders.run(tmp_path / "run", 2))]
-    out = [str(tmp_path / name) for name in ("r.html", "r.md", "r.tex")]
-    code, said, complained = run("report", *paths, "--out", out[0], "--md", out[1], "--latex", out[2], "--lead3")
+    out = [str(tmp_path / name) for name in ("r.html", "r-tradeoff.svg", "r.md", "r.tex")]
+    code, said, complained = run("report", *paths, "--out", out[0], "--md", out[2], "--latex", out[3], "--lead3")
     assert (code, complained) == (0, "")
     assert [line.split(" (")[0] for line in said.splitlines()] == out
     assert "LEAD-3" in (tmp_path / "r.html").read_text()

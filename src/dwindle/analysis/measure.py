@@ -73,6 +73,11 @@ class Measured:
     def value(self, arm: str, metric: str) -> Value | None:
         return self._values.get((arm, metric))
 
+    def interval(self, arm: str, metric: str) -> tuple[float, float]:
+        """The 95 % interval of an arm's value, over items and, where it has several, over seeds."""
+        (found,) = seeds.intervals(self.statistics[arm], [self.metrics[metric]], RESAMPLES, SEED)
+        return found
+
     def difference(self, arm: str, metric: str) -> Delta | None:
         return self._differences.get((arm, metric))
 

@@ -29,7 +29,8 @@ def report(
 ) -> None:
     """Write a report: results with differences and confidence, analyses, examples side by side, settings.
 
-    The file needs no network and can be passed on. Systems that answer the same items are compared with each other.
+    The page needs no network and can be passed on. The chart of scores against repetition is also written beside it, as
+    an SVG file for a README. Systems that answer the same items are compared with each other.
     """
     systems.need_metrics()
     try:
@@ -49,6 +50,7 @@ def report(
         )
         status.update("writing")
         written = [(out, made.html(whole))]
+        written += [(out.with_name(out.stem + ending), chart) for ending, chart in made.charts(whole).items()]
         written += [(md, made.markdown(whole))] if md else []
         written += [(latex, made.latex(whole))] if latex else []
         for path, text in written:

@@ -46,6 +46,19 @@ def average(runs: Sequence[Statistics]) -> Statistics:
     return runs[0].mean(runs[1:])
 
 
+def intervals(
+    runs: Sequence[Statistics],
+    metrics: Sequence[Metric],
+    resamples: int = significance.RESAMPLES,
+    seed: int = significance.SEED,
+) -> list[tuple[float, float]]:
+    """The 95 % interval of each metric of one system, over items and over seeds; of one seed, over items only."""
+    whole = average(runs)
+    drawn = significance.resampled(whole, metrics, resamples, seed)
+    noise = [_seed_noise(np.array([run.value(metric) for run in runs]), resamples, seed) for metric in metrics]
+    return [significance.interval(values + strayed) for values, strayed in zip(drawn, noise, strict=True)]
+
+
 def differences(
     base: Sequence[Statistics],
     others: Sequence[Sequence[Statistics]],
@@ -85,10 +98,10 @@ def _against(
     return found
 
 
-def _seed_noise(pairs: Array, resamples: int, seed: int) -> Array:
-    """How far the mean of these S differences may be from the truth, (B,) times."""
-    if len(pairs) < 2:
+def _seed_noise(each: Array, resamples: int, seed: int) -> Array:
+    """How far the mean of these S numbers, one a seed, may be from the truth, (B,) times."""
+    if len(each) < 2:
         return np.zeros(resamples)
-    rng = np.random.default_rng([seed, len(pairs)])
-    error = pairs.std(ddof=1) / np.sqrt(len(pairs))
-    return np.asarray(error * rng.standard_t(len(pairs) - 1, resamples))
+    rng = np.random.default_rng([seed, len(each)])
+    error = each.std(ddof=1) / np.sqrt(len(each))
+    return np.asarray(error * rng.standard_t(len(each) - 1, resamples))

@@ -2,7 +2,6 @@
 entropies of coverage, and what every g gives. Drawn from the same numbers as the page.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from dwindle.core.concave import functions
 from dwindle.core.notation import rule
 from dwindle.metrics.repetition import ORDERS
 from dwindle.report import illustration
+from dwindle.report.plain import slug
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def draw(tests: Sequence[Measured], folder: Path) -> list[Path]:
         illustration.draw(panels, file)
     files += _saved(gains(), folder / "gains")
     for measured in tests:
-        ending = "-" + re.sub(r"\W+", "-", measured.test.name).strip("-") if len(tests) > 1 else ""
+        ending = f"-{slug(measured.test.name)}" if len(tests) > 1 else ""
         files += _saved(repetition(measured), folder / f"repetition{ending}")
         if measured.has("entropy-raw"):
             files += _saved(entropy(measured), folder / f"entropy{ending}")

@@ -20,7 +20,7 @@ from dwindle.folder import whole
 
 def render(template: str, sounds: bool = False, **values: Any) -> str:
     """A whole page. ``sounds``: whether it may play those that are inside it."""
-    style, script = _text("page.css"), _text("page.js")
+    style, script = asset("page.css"), asset("page.js")
     allowed = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
     allowed += "; media-src data:" if sounds else ""
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
@@ -56,7 +56,7 @@ def _json(value: Any) -> Markup:
     return Markup(text)
 
 
-def _text(name: str) -> str:
+def asset(name: str) -> str:
     return resources.files("dwindle.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 

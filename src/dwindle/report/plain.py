@@ -1,5 +1,6 @@
 """Tables as text: Markdown for a page, LaTeX (booktabs) for a paper."""
 
+import re
 from collections.abc import Sequence
 
 from dwindle.analysis.table import Cell, Table
@@ -28,6 +29,11 @@ _LATEX = {
     "–": "--",
     "\n": " ",
 }
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's."""
+    return re.sub(r"\W+", "-", name).strip("-")
 
 
 def markdown(blocks: Sequence[Block]) -> str:

@@ -10,7 +10,7 @@ from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
 from dwindle.analysis.views import Covered, covered
 from dwindle.folder.run import Run
-from dwindle.report import page, plain, sections
+from dwindle.report import page, plain, sections, tradeoff
 from dwindle.report.plain import Block
 from dwindle.report.sections import Section
 
@@ -44,6 +44,17 @@ def html(report: Report) -> str:
     return page.render(
         "report.html", blocks=blocks, abouts=abouts, last=last, missing=report.missing, version=__version__
     )
+
+
+def charts(report: Report) -> dict[str, str]:
+    """The score of each test set against repetition, as SVG files by the endings of their names."""
+    made = {}
+    for measured in report.tests:
+        found = tradeoff.tradeoff(measured)
+        if found:
+            ending = f"-{plain.slug(_heading(report, measured))}" if len(report.tests) > 1 else ""
+            made[f"-tradeoff{ending}.svg"] = found.file()
+    return made
 
 
 def markdown(report: Report) -> str:
@@ -99,12 +110,12 @@ def _labelled(section: Section, measured: Measured) -> Section:
 
 
 def _sections(measured: Measured) -> list[Section]:
-    *first, settings = _tabular(measured)
+    results, *first, settings = _tabular(measured)
     shown = examples(measured)
     found = [_covered(arm.runs[0], measured) for arm in measured.test.arms]
     seen = [sections.looked_at(shown), sections.read_how(measured, found, shown.telling)]
     left_out = _labelled(sections.left_out(measured, found), measured)
-    return [*first, *seen, *_pictures(measured, found), left_out, settings]
+    return [results, tradeoff.section(measured), *first, *seen, *_pictures(measured, found), left_out, settings]
 
 
 def _pictures(measured: Measured, found: Sequence[Covered]) -> list[Section]:
