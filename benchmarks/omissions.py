@@ -32,6 +32,7 @@ import dwindle
 from dwindle.listening.heads import all_heads
 from dwindle.listening.listeners import item_score
 from dwindle.listening.readers import reader_of
+from dwindle.listening.roc import auroc
 from dwindle.listening.sound import RATE, read_wave
 from dwindle.listening.source import batches
 from dwindle.listening.text import TextReader
@@ -310,15 +311,6 @@ def scored(model, eager, tokenizer, listeners, cases: list[Case], load, embed) -
     return found
 
 
-def auroc(high: np.ndarray, low: np.ndarray) -> float:
-    """The chance that one of ``high`` is above one of ``low``."""
-    if not len(high) or not len(low):
-        return float("nan")
-    order = np.sort(low)
-    below, upto = np.searchsorted(order, high, "left"), np.searchsorted(order, high, "right")
-    return float((below + upto).mean() / 2 / len(low))
-
-
 def with_interval(scored: list[Scored], value) -> str:
     """The value on all cases, and a 95 % interval over sources."""
     by_item: dict[int, list[Scored]] = {}
@@ -334,18 +326,14 @@ def with_interval(scored: list[Scored], value) -> str:
 
 
 def part_auroc(cases: list[Scored], method: str) -> float:
-    pooled = [(score, gone) for case in cases for score, gone in zip(case.parts[method], case.gone, strict=True)]
-    scores, gone = np.array([s for s, _ in pooled]), np.array([g for _, g in pooled], dtype=bool)
-    return auroc(scores[gone], scores[~gone])
+    scores = np.array([score for case in cases for score in case.parts[method]])
+    return auroc(np.array([gone for case in cases for gone in case.gone], dtype=bool), scores)
 
 
 def item_auroc(cases: list[Scored], kind: str, method: str) -> float:
-    of = {
-        k: np.array([c.items[method] for c in cases if c.kind == k and c.items[method] is not None])
-        for k in (kind, INTACT.get(kind, "intact, reference" if kind.startswith("reference") else "intact, own"))
-    }
-    high, low = of.values()
-    return auroc(high, low)
+    beside = INTACT.get(kind, "intact, reference" if kind.startswith("reference") else "intact, own")
+    both = [c for c in cases if c.kind in (kind, beside) and c.items[method] is not None]
+    return auroc(np.array([c.kind == kind for c in both]), np.array([c.items[method] for c in both]))
 
 
 def table(title: str, columns: list[str], rows: dict[str, list[str]]) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dwindle.analysis import left_out
 from dwindle.data.worlds import newsroom, phrasebook
 from dwindle.folder.outputs import Item
+from dwindle.listening.roc import auroc
 
 
 def test_shares_by_hand():
@@ -43,7 +44,7 @@ def test_auroc_and_threshold_are_those_of_a_loop(rows):
         if gone and not other
     ]
     total = sum(w for w, _ in pairs)
-    found = left_out.auroc(left, scores, weights)
+    found = auroc(left, -scores, weights)
     assert np.isnan(found) if not total else found == pytest.approx(sum(w * x for w, x in pairs) / total)
     if left.any() and not left.all():
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import dwindle
-from dwindle.listening.choose import auroc
 from dwindle.listening.listeners import conformal
 from tests.listening import small
 
@@ -114,10 +113,6 @@ def test_the_share_of_false_alarms_holds():
         scores = torch.rand(60, generator=generator).tolist()
         got.append(sum(s > conformal(scores[:40], 0.1) for s in scores[40:]) / 20)
     assert sum(got) / len(got) == pytest.approx(0.1, abs=0.015)
-
-
-def test_auroc_counts_ties_half():
-    assert auroc(torch.tensor([True, False, False]), torch.tensor([1.0, 1.0, 0.0])) == 0.75
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dwindle.analysis.highlight import SourceText
 from dwindle.data.worlds import newsroom
 from dwindle.folder.outputs import Item
+from dwindle.listening.roc import auroc
 from dwindle.metrics.words import words
 
 Span = tuple[int, int]
@@ -193,26 +194,15 @@ def _verdict(
     drawn = []
     for _ in range(RESAMPLES):
         weights = np.bincount(rng.integers(count, size=count), minlength=count)[items]
-        drawn.append(auroc(left, scores, weights))
+        drawn.append(auroc(left, -scores, weights))
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     first = rng.permutation(count)[items] < count / 2  # items are halved, not parts
     at = best_threshold(left[first], scores[first])
     called, true = scores[~first] <= at, left[~first]
     hits = int((called & true).sum())
     precision, recall = hits / max(int(called.sum()), 1), hits / max(int(true.sum()), 1)
-    whole = auroc(left, scores)
+    whole = auroc(left, -scores)
     return Verdict(method, len(left), int(left.sum()), whole, float(low), float(high), at, precision, recall)
-
-
-def auroc(left: npt.NDArray[np.bool_], scores: Array, weights: npt.NDArray[Any] | None = None) -> float:
-    """The chance that a part that was left out scores below one that was not; ties count half, NaN without both."""
-    weights = np.ones(len(left)) if weights is None else weights.astype(np.float64)
-    values, place = np.unique(scores, return_inverse=True)
-    gone = np.bincount(place, weights * left, len(values))
-    kept = np.bincount(place, weights * ~left, len(values))
-    above = kept.sum() - np.cumsum(kept)
-    total = gone.sum() * kept.sum()
-    return float((gone * (above + kept / 2)).sum() / total) if total else float("nan")
 
 
 def best_threshold(left: npt.NDArray[np.bool_], scores: Array) -> float:

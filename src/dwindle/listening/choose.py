@@ -15,18 +15,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from dwindle.listening.heads import Head, all_heads, peaks
 from dwindle.listening.listeners import LEAST, Listeners, conformal, item_score, part_scores
+from dwindle.listening.roc import Array, auroc
 from dwindle.listening.source import Reader, ReadSource, batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-LEAST_CHOICE = 8
-"""Sources that heads are chosen on."""
+LEAST_CHOICE, MOST_CHOICE = 8, 60
+"""Sources that heads are chosen on. More would cost an output each and choose the same heads."""
 MOST_HEADS = 8
 GAIN = 0.002
 """Of AUROC: a head that adds less is not added."""
@@ -34,8 +37,6 @@ TELLS = 0.65
 """The held-out AUROC from which heads are said to tell anything; 0.5 is chance."""
 PRIOR = 3.0
 """How many outputs the mean of all words counts for, in what is usual for one word."""
-WORDS = 60
-"""Words taken out, at most, in each half of the sources: each costs an output."""
 _BATCH = 16
 
 
@@ -45,7 +46,7 @@ class Heard:
 
     source: ReadSource
     peaks: Tensor
-    missing: Tensor
+    missing: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def listeners(
     own = _written(reader, [source for _, source in ordinary])
     intact = own if outputs is None else [outputs[n] for n, _ in ordinary]
     pairs = [_Pair(source, output) for (_, source), output in zip(ordinary, own, strict=True)]
-    trials = [_deletions(reader, part, rng) for part in (pairs[:half], pairs[half:])]
+    trials = [_deletions(reader, part[:MOST_CHOICE], rng) for part in (pairs[:half], pairs[half:])]
     every = all_heads(model)
     practice, test = ({k: list(listened(model, reader, every, v)) for k, v in t.items()} for t in trials)
     chosen = _grown(practice)
@@ -134,18 +135,8 @@ def listened(
         found = peaks(model, heads, inputs, read, rows).cpu()
         for pair, source, one in zip(some, sources, found, strict=True):
             first, last = pair.missing or (0, 0)
-            missing = torch.tensor([first <= part.start < last for part in source.parts], dtype=torch.bool)
+            missing = np.array([first <= part.middle < last for part in source.parts], dtype=bool)
             yield Heard(source, one, missing)
-
-
-def auroc(missing: Tensor, scores: Tensor) -> float:
-    """The chance that a missing part scores higher than one that is not; ties count half. Both (N,)."""
-    values, place = torch.unique(scores, return_inverse=True)
-    gone = torch.bincount(place[missing], minlength=len(values)).double()
-    kept = torch.bincount(place[~missing], minlength=len(values)).double()
-    below = kept.cumsum(0) - kept / 2
-    total = gone.sum() * kept.sum()
-    return float((gone * below).sum() / total) if total else float("nan")
 
 
 def _written(reader: Reader, sources: Sequence[Any]) -> list[str]:
@@ -160,9 +151,7 @@ def _written(reader: Reader, sources: Sequence[Any]) -> list[str]:
 def _deletions(reader: Reader, pairs: Sequence[_Pair], rng: random.Random) -> dict[str, list[_Pair]]:
     """Pairs in which the output leaves something out that is known, by the kind of it."""
     said = [pair for pair in pairs if pair.output.strip()]
-    made = {"sentences": list(_joined(reader, said, rng))}
-    if reader.unit == "characters":
-        made["words"] = _shortened(reader, said, rng)
+    made = {"sentences": list(_joined(reader, said, rng)), "words": _shortened(reader, said, rng)}
     if not made["sentences"]:
         raise ValueError(
             "no two of these sources fit into the model together, or it writes nothing of them: pass shorter ones"
@@ -184,27 +173,20 @@ def _joined(reader: Reader, pairs: Sequence[_Pair], rng: random.Random) -> Itera
 
 def _shortened(reader: Reader, pairs: Sequence[_Pair], rng: random.Random) -> list[_Pair]:
     """Sources with what the model writes when one of their words is taken out."""
-    cases = []
-    for pair in pairs[:WORDS]:
-        parts = [part for part in reader.read(pair.source).parts if part.end - part.start > 1]
-        if len(parts) > 1:
-            part = rng.choice(parts)
-            start, end = int(part.start), int(part.end)
-            cases.append((pair.source, pair.source[:start] + pair.source[end:], (part.start, part.end)))
+    cases = [(pair.source, *less) for pair in pairs if (less := reader.shorten(pair.source, rng))]
     outputs = _written(reader, [rest for _, rest, _ in cases])
-    return [_Pair(source, out, gone) for (source, _, gone), out in zip(cases, outputs, strict=True)]
+    return [_Pair(source, output, gone) for (source, _, gone), output in zip(cases, outputs, strict=True)]
 
 
 def _grown(trials: dict[str, list[Heard]]) -> list[int]:
     """Heads, as numbers, added one by one while the AUROC, mean of kinds, rises."""
     logs = {kind: _logs(items) for kind, items in trials.items()}
-    total = {kind: torch.zeros(scores.shape[1]) for kind, (scores, _) in logs.items()}
+    total = {kind: np.zeros(scores.shape[1]) for kind, (scores, _) in logs.items()}
     chosen: list[int] = []
     best = 0.0
     while len(chosen) < MOST_HEADS:
-        values = torch.zeros(next(iter(logs.values()))[0].shape[0])
-        for kind, (scores, missing) in logs.items():
-            values += torch.tensor([auroc(missing, total[kind] + one) for one in scores]) / len(logs)
+        told = [[auroc(missing, total[kind] + one) for one in scores] for kind, (scores, missing) in logs.items()]
+        values = np.mean(told, axis=0)
         values[chosen] = 0.0
         head = int(values.argmax())
         if values[head] < best + GAIN:
@@ -215,10 +197,10 @@ def _grown(trials: dict[str, list[Heard]]) -> list[int]:
     return chosen
 
 
-def _logs(items: Sequence[Heard]) -> tuple[Tensor, Tensor]:
+def _logs(items: Sequence[Heard]) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Minus the logarithms of the peaks of all parts of all items, (heads, N), and which are missing, (N,)."""
     found = torch.cat([item.source.of_parts(item.peaks) for item in items], dim=1)
-    return -found.clamp(min=LEAST).log(), torch.cat([item.missing for item in items])
+    return -found.clamp(min=LEAST).log().numpy(), np.concatenate([item.missing for item in items])
 
 
 def _auroc_of(items: Sequence[Heard], chosen: Sequence[int]) -> float:
@@ -246,7 +228,7 @@ def _origin(model: Any, sources: int, half: int, deletions: dict[str, int], own:
         "model": str(model.config._name_or_path),
         "model_type": str(model.config.model_type),
         "sources": sources,
-        "chosen_on": half,
+        "chosen_on": min(half, MOST_CHOICE),
         "calibrated_on": sources - half,
         "deletions": deletions,
         "calibrated_with": "the model's own outputs" if own else "given outputs",

@@ -4,6 +4,7 @@ A stretch counts as sound by its loudness beside the rest of the source: in sile
 Sounds are rows of samples at 16 kHz; ``read_wave`` reads them from a file.
 """
 
+import random
 import wave
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ WINDOW = 0.5
 """Seconds: a part of the sound."""
 PAUSE = 0.3
 """Seconds of silence between joined sounds."""
+WORD = 0.25, 0.65
+"""Seconds: how long a word may be."""
 _QUIET, _SILENT = 0.02, 1e-4
 """A frame is sound above this share of the loud frames (34 dB below them), and above this loudness at all."""
 _FILLED = 0.4
@@ -76,6 +79,18 @@ class SoundReader:
             end += len(sound) + len(pause)
         return torch.cat(pieces[:-1]), spans
 
+    def shorten(self, source: Any, rng: random.Random) -> tuple[Tensor, tuple[float, float]] | None:
+        sound = torch.as_tensor(source, dtype=torch.float32)
+        parts = self.read(sound).parts
+        shortest, longest = WORD
+        fit = [part for part in parts if part.start + longest < min(len(sound) / RATE, self.longest)]
+        if len(fit) < 2:
+            return None
+        start = rng.choice(fit).start
+        first = _quietest(sound, start - shortest / 2, start + shortest / 2)
+        last = _quietest(sound, first / RATE + shortest, first / RATE + longest)
+        return torch.cat([sound[:first], sound[last:]]), (first / RATE, last / RATE)
+
     def join_outputs(self, outputs: Sequence[str]) -> str:
         return " ".join(output.strip() for output in outputs)
 
@@ -113,6 +128,14 @@ def _at_rate(sound: Tensor, rate: int) -> Tensor:
     padded = torch.cat([kept, kept.new_zeros(wanted // 2 + 1 - len(kept))])
     resampled: Tensor = torch.fft.irfft(padded, n=wanted) * (wanted / len(sound))
     return resampled
+
+
+def _quietest(sound: Tensor, start: float, end: float) -> int:
+    """The sample at which the quietest 20 ms between two times begin: most likely between two words."""
+    size = RATE // 50
+    first = max(round(start * 50), 0) * size
+    frames = sound[first : round(end * 50) * size].unfold(0, size, size).square().sum(1)
+    return first + size * int(frames.argmin())
 
 
 def _is_sound(sound: Tensor, size: int, count: int) -> Tensor:

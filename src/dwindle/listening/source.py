@@ -4,6 +4,7 @@ A part is a word of a text, or half a second of sound. Several positions of the 
 heard as well as the best of them. Positions of punctuation, padding, special tokens or silence belong to none.
 """
 
+import random
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ class Part:
     end: float
     name: str = ""
     """What recurs: a word has a usual peak of its own. Empty for sound."""
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,10 @@ class Reader(Protocol):
 
     def join(self, sources: Sequence[Any]) -> tuple[Any, list[tuple[float, float]]]:
         """One source of several, and where each is in it."""
+        ...
+
+    def shorten(self, source: Any, rng: random.Random) -> tuple[Any, tuple[float, float]] | None:
+        """The source without one of its words, or without a stretch as long as a word, and where that was."""
         ...
 
     def join_outputs(self, outputs: Sequence[str]) -> str: ...

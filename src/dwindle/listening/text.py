@@ -1,5 +1,6 @@
 """``TextReader``: how texts go into a text-to-text model of `transformers`, piece by piece with their characters."""
 
+import random
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,13 @@ class TextReader:
         gap = "" if is_unspaced(sources[0]) else " "
         ends = torch.tensor([len(source) + len(gap) for source in sources]).cumsum(0).tolist()
         return gap.join(sources), [(end - len(s) - len(gap), end) for s, end in zip(sources, ends, strict=True)]
+
+    def shorten(self, source: str, rng: random.Random) -> tuple[str, tuple[float, float]] | None:
+        parts = [part for part in self.read(source).parts if part.end - part.start > 1]
+        if len(parts) < 2:
+            return None
+        part = rng.choice(parts)
+        return source[: int(part.start)] + source[int(part.end) :], (part.start, part.end)
 
     def join_outputs(self, outputs: Sequence[str]) -> str:
         return ("" if is_unspaced(outputs[0]) else " ").join(outputs)
