@@ -4,10 +4,15 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-browser soak check format lock vulnerabilities release clean
+.PHONY: demo docs test test-all test-browser soak check format lock vulnerabilities release wheel-check clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
+
+# build/site/index.html: these pages, searchable, with the reference. A link that leads nowhere is an error.
+docs: $(READY)
+	$(BIN)/sphinx-build --quiet --fail-on-warning -c docs . build/site
+	@echo "open build/site/index.html"
 
 # Two processes of one thread each: tiny tensors gain nothing from more.
 test: check
@@ -64,6 +69,10 @@ release:
 	build/release/bin/pip install --quiet build cyclonedx-bom
 	build/release/bin/python -m build --quiet
 	build/release/bin/cyclonedx-py requirements --output-reproducible -o dist/dwindle.cdx.json constraints.txt
+
+# The wheel and every extra in environments of their own; installs torch, so it takes minutes and a network or pip's cache.
+wheel-check: $(READY)
+	$(BIN)/python -m tests.wheels
 
 clean:
 	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

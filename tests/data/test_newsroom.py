@@ -202,3 +202,18 @@ def test_any_text_is_counted(text):
 def test_bad_knobs_are_sentences(knob):
     with pytest.raises(ValueError, match=rf"newsroom\.{next(iter(knob))} is .*: give"):
         Newsroom(**knob)
+
+
+def test_a_shuffled_summary_says_the_same_in_another_order():
+    usual, mixed = (examples("train", 40, 1, Newsroom(facts=6, shuffled=shuffled)) for shuffled in (False, True))
+    assert [e.source for e in mixed] == [e.source for e in usual]
+    counted = [count(e.gold, e.target) for e in mixed]
+    assert not any(counts.omitted or counts.repeated or counts.invented for counts in counted)
+    assert sum(order(e) == sorted(order(e)) for e in mixed) < 5
+    assert all(order(e) == sorted(order(e)) for e in usual)
+
+
+def order(example) -> list[int]:
+    """Where in the summary each fact's thing stands, in the order of the article."""
+    said = example.target.split()
+    return [min(map(said.index, fact["what"])) for fact in example.gold["facts"]]

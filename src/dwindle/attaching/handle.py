@@ -125,7 +125,7 @@ def attach(
             is there depends on the machine, and all give the same numbers.
 
     Returns:
-        A handle: print it to see what was attached. Attaching again replaces the rule.
+        A handle; print it to see what was attached. Attaching again replaces the rule.
     """
     if isinstance(rule, Concave):
         raise ValueError(f"{rule} is a function, not a rule: attach Dim({rule!r}), or write 'dim:{rule}'")

@@ -132,7 +132,7 @@ def resampled(statistics: Statistics, metrics: Sequence[Metric], resamples: int,
 def shuffled_differences(
     base: Statistics, other: Statistics, metrics: Sequence[Metric], resamples: int, seed: int
 ) -> list[Array]:
-    """For each metric, |difference| (B,) between two systems made by swapping each item's outputs by a
+    """For each metric, the absolute difference (B,) between two systems made by swapping each item's outputs by a
     coin."""
     items = len(base.system)
     ones = np.ones((1, items))

@@ -3,9 +3,10 @@
 A fact is who did what to which thing. An article tells its news, tells some of it again with another verb, and is
 padded with what happened long ago and with quotes. Nothing in the form of a sentence says that it repeats another: one
 has to know what was said. It often opens with news but always has some in its second half, so a reader of the lead
-alone leaves something out. The summary states each piece of news once, in the order of the article, two by one person
-at times in one sentence. Names are made of syllables; in dev and test some were never seen in training and can only be
-copied. A noun and its adjective (or place) meet in one split only, so no two splits can share an article.
+alone leaves something out. The summary states each piece of news once, in the order of the article unless it is
+shuffled, two by one person at times in one sentence. Names are made of syllables; in dev and test some were never seen
+in training and can only be copied. A noun and its adjective (or place) meet in one split only, so no two splits can
+share an article.
 
 Tokens with spaces between, a newline between sentences.
 """
@@ -45,6 +46,8 @@ class Newsroom:
     """How often an article opens with news."""
     paraphrase: float = 0.2
     """How often a summary has its own verb and not the article's."""
+    shuffled: bool = False
+    """A summary tells its news in any order, so that the last sentence does not hint at the next."""
     names: int = 400
     """How many first names, last names and places, each, training knows."""
     unseen: float = 0.3
@@ -209,11 +212,14 @@ def _written(chance: Chance, sentences: list[Sentence]) -> list[str]:
 def _summary(chance: Chance, verbs: dict[Fact, str], knobs: Newsroom) -> str:
     """Each piece of news once; a person has both names at first and one later. ``verbs`` has the news in their order,
     each with the verb that it was first told with."""
+    news = list(verbs)
+    if knobs.shuffled:
+        news = chance.sample(news, len(news))
     sentences: list[str] = []
     met: set[str] = set()
     # Only a sentence that begins with its person can go on with "and".
     person_of_last: str | None = None
-    for fact in verbs:
+    for fact in news:
         own = chance.pick(words.ACTIONS[fact.did][:2])
         verb, last = own if chance.happens(knobs.paraphrase) else verbs[fact], fact.who[1]
         if person_of_last == last and chance.happens(0.5):
