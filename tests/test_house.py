@@ -15,7 +15,7 @@ import dwindle
 # From the top. A room may know those before it in this list, never those after.
 ROOMS = [
     *("folder", "core", "attaching", "models", "checkpoints", "data", "generation", "listening"),
-    *("metrics", "training", "runs", "analysis", "report", "study", "bench", "cli"),
+    *("metrics", "training", "runs", "analysis", "report", "study", "studio", "bench", "cli"),
 ]
 HOME = Path(dwindle.__file__).parent
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dwindle.analysis.highlight import SourceText
+from dwindle.analysis.highlight import SourceText, repeats
 from dwindle.analysis.measure import Measured
 from dwindle.folder.outputs import Item
 from dwindle.metrics.catalogue import kind, title
@@ -143,7 +143,7 @@ def _item(measured: Measured, place: int, scores: dict[str, list[float]]) -> dic
 def stretches(text: str, source: SourceText, base: str) -> list[Stretch]:
     """``text`` in pieces; joined again they are the text."""
     copied = [number for piece in source.pieces(text) for number in [piece.sentence] * len(piece.text)]
-    marks = zip(copied, _others(text, base), _repeats(text), strict=True)
+    marks = zip(copied, _others(text, base), repeats(text), strict=True)
     found: list[Stretch] = []
     for character, mark in zip(text, marks, strict=True):
         if found and (found[-1].copied, found[-1].other, found[-1].repeated) == mark:
@@ -151,20 +151,6 @@ def stretches(text: str, source: SourceText, base: str) -> list[Stretch]:
         else:
             found.append(Stretch(character, *mark))
     return found
-
-
-def _repeats(text: str) -> list[bool]:
-    """For each character, whether it is in a run of three words that the text has had before."""
-    matches = list(_WORD.finditer(text))
-    words = [match[0].casefold() for match in matches]
-    seen: set[tuple[str, ...]] = set()
-    marks = [False] * len(text)
-    for k, gram in enumerate(zip(words, words[1:], words[2:], strict=False)):
-        if gram in seen:
-            first, last = matches[k].start(), matches[k + 2].end()
-            marks[first:last] = [True] * (last - first)
-        seen.add(gram)
-    return marks
 
 
 def _others(text: str, base: str) -> list[bool]:

@@ -1,5 +1,6 @@
 """Where a summary copies its source: the runs of three words or more that stand in both, and the source's sentences
-they come from. For the reader's eye only; the metric of copying has its own code. Bounded on any text.
+they come from; and where a text repeats itself. For the reader's eye only; the metrics have their own code. Bounded on
+any text.
 """
 
 import re
@@ -63,6 +64,20 @@ class SourceText:
             if length:
                 yield matches[i].start(), matches[i + length - 1].end(), self._sentence_of[-j]
             i += length or 1
+
+
+def repeats(text: str) -> list[bool]:
+    """For each character of ``text``, whether it is in a run of three words that the text has had before."""
+    matches = list(_WORD.finditer(text))
+    words = [match[0].casefold() for match in matches]
+    seen: set[tuple[str, ...]] = set()
+    marks = [False] * len(text)
+    for k, gram in enumerate(_trigrams(words)):
+        if gram in seen:
+            first, last = matches[k].start(), matches[k + 2].end()
+            marks[first:last] = [True] * (last - first)
+        seen.add(gram)
+    return marks
 
 
 def _trigrams(words: list[str]) -> Iterator[tuple[str, str, str]]:

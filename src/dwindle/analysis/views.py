@@ -5,11 +5,13 @@ sentence, and where steps were traced, what each of them attended to. Numbers ar
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dwindle.analysis.highlight import repeats
 from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
 from dwindle.folder import coverage_file, names, traces
@@ -79,7 +81,13 @@ def from_trace(one: Trace) -> dict[str, Any]:
     """The view of an item with its steps."""
     view = _view(one.text, np.array(one.places), one.attention.sum(0), one.weights.sum(0))
     rows = {"attention": packed(one.attention), "weights": packed(one.weights)}
-    return view | {"output": one.output, "tokens": one.source} | rows
+    return view | {"output": one.output, "again": again(one.output), "tokens": one.source} | rows
+
+
+def again(output: Sequence[str]) -> list[int]:
+    """Which tokens of an output are in a run of three words that it has had before."""
+    marks = iter(repeats("".join(output)))
+    return [t for t, token in enumerate(output) if sum(islice(marks, len(token)))]
 
 
 def _view(source: str, places: npt.NDArray[np.int64], raw: Array, effective: Array) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class Library:
     """A model of the library as a carrier."""
 
     model: PreTrainedModel
-    layers: int | None = None
-    """On how many of its last layers a rule is put; None for all."""
+    layers: int | list[int] | None = None
+    """On how many of its last layers a rule is put, or on which; None for all."""
 
     @property
     def rule(self) -> Rule | None:
@@ -58,6 +58,6 @@ class Library:
         return replay(self.model, batch, sequences)
 
 
-def carrier_of(model: Any, layers: int | None = None) -> Carrier:
+def carrier_of(model: Any, layers: int | list[int] | None = None) -> Carrier:
     """The model itself if its rule is built in, else the model as one of the library."""
     return model if isinstance(model, Carrier) else Library(model, layers)

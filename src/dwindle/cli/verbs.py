@@ -30,6 +30,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "study": Verb("study:app", "Compare two systems with people."),
     },
     MODELS: {
+        "studio": Verb("studio:studio", "Paste a text and watch models write about it, on a page of your own."),
         "coverage": Verb("coverage:coverage", "Show what a model used of one text, and what it left out."),
         "families": Verb("families:families", "List the families of models that take a rule."),
         "import": Verb("import_:import_", "Open a published checkpoint of the paper's baselines."),

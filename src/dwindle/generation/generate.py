@@ -3,7 +3,7 @@
 It knows models, not text: a codec turns its sequences into words.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,10 @@ _KEPT = (
 """What a checkpoint's generation config says of its tokens. All else is said by the settings."""
 
 
+Watch = Callable[[Tensor], bool]
+"""Is shown the best hypothesis so far (1, 1 + t) after each step of the first source; True ends the search."""
+
+
 def generate(
     model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings, codec: Codec | None = None
 ) -> Tensor:
@@ -46,20 +50,35 @@ def generate(
 
 
 def search(
-    model: "PreTrainedModel", batch: dict[str, Any], settings: DecodingSettings, codec: Codec | None = None
+    model: "PreTrainedModel",
+    batch: dict[str, Any],
+    settings: DecodingSettings,
+    codec: Codec | None = None,
+    watch: Watch | None = None,
 ) -> Tensor:
     """``generate`` on a model that is already ``prepared``."""
-    from transformers import LogitsProcessorList
+    from transformers import LogitsProcessorList, StoppingCriteriaList
 
     from dwindle.generation.search import Search
 
     ends = model.generation_config.eos_token_id
     processors = LogitsProcessorList(_processors(settings, ends, codec))
     given = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
-    how = {"custom_generate": Search(settings)} if settings.beams > 1 else {}
+    how: dict[str, Any] = {"custom_generate": Search(settings)} if settings.beams > 1 else {}
+    if watch is not None:
+        how["stopping_criteria"] = StoppingCriteriaList([_watched(watch)])
     with torch.no_grad():
         sequences: Tensor = model.generate(**given, logits_processor=processors, **how)
     return sequences
+
+
+def _watched(watch: Watch) -> Callable[..., Tensor]:
+    """Looks like a criterion for stopping, of which the library asks after each step, the best hypothesis first."""
+
+    def criterion(sequences: Tensor, scores: Any, **_: Any) -> Tensor:
+        return torch.full((len(sequences),), watch(sequences[:1]), device=sequences.device)
+
+    return criterion
 
 
 def _processors(

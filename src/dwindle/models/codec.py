@@ -52,6 +52,9 @@ class Codec(Protocol):
     def source_tokens(self, source: Any) -> list[str]:
         """The S source positions of one example as strings, after cutting: what a view of coverage is labelled with."""
 
+    def unknown(self, source: str) -> list[str]:
+        """The words of a text that the model cannot know: outside its vocabulary, or there in single letters only."""
+
     def save_pretrained(self, folder: Path) -> None:
         """Write the codec's files into the folder of its model."""
 

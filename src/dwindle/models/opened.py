@@ -32,6 +32,8 @@ def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
         raise ValueError(f"{name} is not a model's folder, and could not be loaded from the hub: {why}") from None
     if not model.config.is_encoder_decoder:
         raise ValueError(f"{name} has no encoder, so there is no source apart from the output: take an encoder-decoder")
+    if model.main_input_name != "input_ids":
+        raise ValueError(f"{name} reads sounds or images ({model.main_input_name}), not text: take a model of texts")
     limit = min(_length(model.config), int(tokenizer.model_max_length), _LONGEST)
     return model.eval(), SubwordCodec(tokenizer, limit, limit, separator=None)
 

@@ -28,6 +28,8 @@ NEWLINE = "Ċ"
 """How byte-level vocabularies write the newline."""
 _SPACES = str.maketrans("Ġ▁", "  ")
 """How vocabularies of bytes and of SentencePiece write the space before a word."""
+_IDEOGRAPHS = "\u2e80"
+"""From here on, letters of Chinese, Japanese and Korean."""
 SENTENCE = "<sentence>"
 """The separator that is added to a vocabulary without one."""
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<cls>", "sep_token": "<sep>"}
@@ -100,6 +102,13 @@ class SubwordCodec:
     def source_tokens(self, source: str) -> list[str]:
         return [self.tokenizer.decode([i]) for i in self.encode(source)["input_ids"]]
 
+    def unknown(self, source: str) -> list[str]:
+        """A vocabulary of subwords can spell any word: one that takes a piece for every letter or two was not in the
+        texts it was learnt from. Where letters are words or nearly so, as in Chinese, only unknown pieces count."""
+        words = source.split()
+        pieces = dict(zip(words, self._pieces(words), strict=True)) if words else {}
+        return [word for word in words if self._is_unknown(word, pieces[word])]
+
     def save_pretrained(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
         if self.target_tokenizer:
@@ -128,6 +137,16 @@ class SubwordCodec:
         if self.known is None:
             return found
         return [[i if i < self.known else tokenizer.unk_token_id for i in line] for line in found]
+
+    def _pieces(self, words: list[str]) -> list[list[int]]:
+        """The ids of each word as it stands inside a text."""
+        found: list[list[int]] = self.tokenizer([f" {word}" for word in words], **_AS_TEXT)["input_ids"]
+        return found
+
+    def _is_unknown(self, word: str, ids: list[int]) -> bool:
+        letters = sum(letter.isalpha() and letter < _IDEOGRAPHS for letter in word)
+        spelt = letters >= 4 and len(ids) >= max(letters - 1, 4)
+        return spelt or self.tokenizer.unk_token_id in ids or any(i >= self.known for i in ids if self.known)
 
     def _source(self, lines: list[list[int]]) -> tuple[list[int], list[int]]:
         """The ids of the source, and the segment of each."""

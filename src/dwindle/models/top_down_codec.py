@@ -102,6 +102,9 @@ class RegionCodec:
     def source_tokens(self, source: Any) -> list[str]:
         return [f"region {i}" for i in range(1, _shape(source)[0] + 1)]
 
+    def unknown(self, source: Any) -> list[str]:
+        return []  # regions are not words
+
     def save_pretrained(self, folder: Path) -> None:
         self.vocabulary.save(Path(folder))
         settings = {"width": self.width, "max_regions": self.max_regions, "target_length": self.target_length}

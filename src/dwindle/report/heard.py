@@ -57,7 +57,7 @@ def sound_page(
         view="sound",
         data={"wave": base64.b64encode(wave).decode(), "seconds": found.length},
     )
-    return page.render("coverage.html", title=name, parts=[section], version=__version__, sounds=True)
+    return page.render("coverage.html", title=name, parts=[section], version=__version__, allowed="media-src data:")
 
 
 def waveform(samples: Sequence[float], found: Finding) -> Markup:

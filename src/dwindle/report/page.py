@@ -17,16 +17,23 @@ from markupsafe import Markup
 
 from dwindle.folder import whole
 
+REPORT = "dwindle.report"
 
-def render(template: str, sounds: bool = False, **values: Any) -> str:
-    """A whole page. ``sounds``: whether it may play those that are inside it."""
-    style, script = asset("page.css"), asset("page.js")
-    allowed = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
-    allowed += "; media-src data:" if sounds else ""
-    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-    return (
-        _templates().get_template(template).render(policy=policy, style=Markup(style), script=Markup(script), **values)
-    )
+
+def render(template: str, room: str = REPORT, allowed: str = "", **values: Any) -> str:
+    """A whole page.
+
+    Args:
+        template: of this room, or of ``room``, whose ``page.css`` and ``page.js`` then follow those of this one.
+        room: a package with templates of its own.
+        allowed: what the policy lets the page do besides, such as playing the sounds inside it.
+        values: for the template.
+    """
+    style, script = _joined("page.css", room), _joined("page.js", room)
+    parts = ["default-src 'none'", f"style-src '{_digest(style)}'", f"script-src '{_digest(script)}'", allowed]
+    policy = "; ".join(filter(None, [*parts, "base-uri 'none'", "form-action 'none'"]))
+    made = _templates(room).get_template(template)
+    return made.render(policy=policy, style=Markup(style), script=Markup(script), **values)
 
 
 def write(path: Path, text: str) -> None:
@@ -36,9 +43,9 @@ def write(path: Path, text: str) -> None:
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
+def _templates(room: str) -> jinja2.Environment:
     templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("dwindle.report"),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(room), jinja2.PackageLoader(REPORT)]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -56,8 +63,13 @@ def _json(value: Any) -> Markup:
     return Markup(text)
 
 
-def asset(name: str) -> str:
-    return resources.files("dwindle.report").joinpath("templates", name).read_text(encoding="utf-8")
+def asset(name: str, room: str = REPORT) -> str:
+    """A file beside the templates of a room."""
+    return resources.files(room).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _joined(name: str, room: str) -> str:
+    return "\n".join(asset(name, one) for one in dict.fromkeys([REPORT, room]))
 
 
 def _digest(text: str) -> str:

@@ -77,8 +77,9 @@ class Limiter:
 class Guard:
     """Adds the headers to every answer, errors included. Pages are never stored by a browser: they hold answers."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, policy: str = HEADERS["Content-Security-Policy"]) -> None:
         self._app = app
+        self._headers = HEADERS | {"Content-Security-Policy": policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -88,7 +89,7 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                headers.update(self._headers)
                 static = scope["path"].startswith("/static/")
                 headers["Cache-Control"] = "max-age=3600" if static else "no-store"
             await send(message)

@@ -1,10 +1,11 @@
-"""Serve a study: take the port, say a sentence if it is taken, and run until told to stop. Knows no page."""
+"""Serve pages: take the port, say a sentence if it is taken, and run until told to stop. Knows no page."""
 
 import errno
 import socket
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from dwindle.study.pages import app
 from dwindle.study.protocol import Bounded
@@ -40,10 +41,15 @@ def _sentence(host: str, port: int, error: OSError) -> str:
 
 
 def serve(folder: Path, listening: socket.socket) -> None:
-    """Answer until interrupted. The access log is off: addresses hold the raters' tokens."""
+    """Serve a study until interrupted."""
     Store(folder).close()  # a sentence now instead of a trace from inside the server
+    answer(app(folder), listening)
+
+
+def answer(application: ASGIApp, listening: socket.socket) -> None:
+    """Answer until interrupted. The access log is off: addresses hold tokens."""
     config = uvicorn.Config(
-        app(folder), log_level="warning", access_log=False, server_header=False, limit_concurrency=2000,
+        application, log_level="warning", access_log=False, server_header=False, limit_concurrency=2000,
         timeout_keep_alive=30, timeout_graceful_shutdown=10, http=Bounded, ws="none", proxy_headers=False,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])

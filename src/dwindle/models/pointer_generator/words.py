@@ -88,6 +88,9 @@ class WordCodec:
     def source_tokens(self, source: str) -> list[str]:
         return source.lower().split()[: self.source_length]
 
+    def unknown(self, source: str) -> list[str]:
+        return [word for word in source.lower().split() if self._id(word) == UNK]
+
     def save_pretrained(self, folder: Path) -> None:
         self.vocabulary.save(Path(folder))
         settings = {"source_length": self.source_length, "target_length": self.target_length}

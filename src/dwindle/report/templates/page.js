@@ -125,17 +125,9 @@ function examples(place, data) {
     for (const row of list.children) row.setAttribute("aria-selected", row.item === item);
     if (!item) return;
     const shown = data.systems.map((_, k) => k).filter(k => data.systems.length <= 3 || k === 0 || k === state.other);
-    const sentences = (item.source ?? []).map(text => make("span", {}, text));
     detail.replaceChildren(
       make("h3", {}, make("a", {href: link(item), title: "A link to this example"}, item.id)),
-      make("p", {class: "key"},
-        item.source ? make("span", {}, make("span", {class: "copied"}, "copied"), " three words or more in a row from the source") : null,
-        data.systems.length > 1 ? make("span", {}, make("span", {class: "other"}, "differs"), ` not in ${data.systems[0]}'s output`) : null,
-        make("span", {}, make("span", {class: "again"}, "repeated"), " three words or more in a row that the output has had before")),
-      make("div", {class: "texts"},
-        ...shown.map(k => card(data.systems[k], words(item.outputs[k], sentences), `system s${k % 8}`, figures(item, k))),
-        ...item.references.map((text, k) => card(item.references.length > 1 ? `reference ${k + 1}` : "reference", [text], "whole")),
-        item.source ? card("source", sentences, "whole source") : card("source", ["This file has no sources."], "whole")));
+      ...sideBySide(item, data.systems, shown, k => figures(item, k)));
   }
 
   function figures(item, k) {
@@ -143,22 +135,38 @@ function examples(place, data) {
     const [name, title] = data.metrics[state.metric];
     return `${title} ${item.scores[name][k].toFixed(2)}`;
   }
+}
 
-  function words(parts, sentences) {
-    if (!parts.length) return [make("em", {}, "(empty)")];
-    return parts.map(([text, copied, other, repeated]) => {
-      if (copied === null && !other && !repeated) return text;
-      const marks = [copied === null ? "" : "copied", other ? "other" : "", repeated ? "again" : ""];
-      const span = make("span", {class: marks.filter(Boolean).join(" ")}, text);
-      if (copied !== null && sentences[copied]) {
-        const light = on => { span.classList.toggle("met", on); sentences[copied].classList.toggle("met", on); };
-        span.addEventListener("mouseenter", () => light(true));
-        span.addEventListener("mouseleave", () => light(false));
-        span.addEventListener("click", () => sentences[copied].scrollIntoView({block: "nearest", behavior: "smooth"}));
-      }
-      return span;
-    });
-  }
+// Outputs of one source side by side, with what is copied, different and repeated; the references and the source below.
+// ``shown``: which systems; ``aside``: what stands beside the name of one.
+function sideBySide(item, systems, shown, aside) {
+  const sentences = (item.source ?? []).map(text => make("span", {}, text));
+  return [
+    make("p", {class: "key"},
+      item.source ? make("span", {}, make("span", {class: "copied"}, "copied"), " three words or more in a row from the source") : null,
+      systems.length > 1 ? make("span", {}, make("span", {class: "other"}, "differs"), ` not in ${systems[0]}'s output`) : null,
+      make("span", {}, make("span", {class: "again"}, "repeated"), " three words or more in a row that the output has had before")),
+    make("div", {class: "texts"},
+      ...shown.map(k => card(systems[k], words(item.outputs[k], sentences), `system s${k % 8}`, aside(k)))),
+    make("div", {class: "texts"},
+      ...item.references.map((text, k) => card(item.references.length > 1 ? `reference ${k + 1}` : "reference", [text], "whole")),
+      item.source ? card("source", sentences, "whole source") : card("source", ["This file has no sources."], "whole"))];
+}
+
+function words(parts, sentences) {
+  if (!parts.length) return [make("em", {}, "(empty)")];
+  return parts.map(([text, copied, other, repeated]) => {
+    if (copied === null && !other && !repeated) return text;
+    const marks = [copied === null ? "" : "copied", other ? "other" : "", repeated ? "again" : ""];
+    const span = make("span", {class: marks.filter(Boolean).join(" ")}, text);
+    if (copied !== null && sentences[copied]) {
+      const light = on => { span.classList.toggle("met", on); sentences[copied].classList.toggle("met", on); };
+      span.addEventListener("mouseenter", () => light(true));
+      span.addEventListener("mouseleave", () => light(false));
+      span.addEventListener("click", () => sentences[copied].scrollIntoView({block: "nearest", behavior: "smooth"}));
+    }
+    return span;
+  });
 }
 
 function card(title, children, kind, aside = "") {
@@ -175,7 +183,7 @@ function coverage(place, data) {
   const play = make("button", {type: "button", onclick: toggle}, "Play the steps");
   const slider = make("input", {type: "range", min: 0, value: 0, "aria-label": "Step", oninput: () => { stop(); at(slider.valueAsNumber); }});
   const controls = make("div", {class: "controls"});
-  if (data.systems.length > 2) controls.append(choice("Compare", data.systems.slice(1), k => { state.other = k + 1; show(state.item); }));
+  if (data.systems.length > 2 && !data.all) controls.append(choice("Compare", data.systems.slice(1), k => { state.other = k + 1; show(state.item); }));
   controls.append(buttons(["What was used", "What was looked at"], k => { state.mode = k ? "raw" : "effective"; show(state.item); }), play, slider);
   let panels = [];
   place.append(controls);
@@ -191,7 +199,8 @@ function coverage(place, data) {
   } else {
     place.append(detail);
   }
-  show(data.items[0]);
+  if (data.items.length) show(data.items[0]);
+  return {show};
 
   function move(event) {
     const rows = [...list.children];
@@ -207,7 +216,7 @@ function coverage(place, data) {
     stop();
     state.item = item;
     for (const row of list.children) row.setAttribute("aria-selected", row.item === item);
-    const shown = [...new Set([0, state.other])].filter(k => item.views[k]);
+    const shown = data.systems.map((_, k) => k).filter(k => item.views[k] && (data.all || k === 0 || k === state.other));
     const views = shown.map(k => ({name: data.systems[k], colour: k % 8, ...unpacked(item.views[k])}));
     const scale = Math.max(...views.map(view => quantile(view[state.mode], .97)), 1e-9);
     const most = Math.max(...views.map(view => view.rows?.most ?? 0), 1e-9);
@@ -217,17 +226,18 @@ function coverage(place, data) {
     slider.value = 0;
     detail.replaceChildren(
       ...(data.items.length > 1 ? [make("h3", {}, item.id)] : []),
-      legend(),
+      legend(views),
       make("div", {class: "texts wide"}, ...panels.map(one => one.element)));
     panels.forEach(one => one.rest());
   }
 
-  function legend() {
+  function legend(views) {
     const what = state.mode === "raw" ? "the attention it got in all steps" : "the weight it was used with in all steps";
     return make("p", {class: "key"},
       make("span", {}, make("span", {class: "ramp"}), ` a token's coverage: ${what}`),
       play.hidden ? null : make("span", {}, make("span", {class: "both"}, "a word hovered"), " outline: looked at in that step, fill: used, on one scale for all steps"),
-      make("span", {}, make("span", {class: "left"}, "left out?"), ` parts with at most ${data.threshold} of the average`));
+      make("span", {}, make("span", {class: "left"}, "left out?"), ` parts with at most ${data.threshold} of the average`),
+      views.some(view => view.again?.length) ? make("span", {}, make("span", {class: "again"}, "repeated"), " three words or more that the output has had before") : null);
   }
 
   // ``scale``: of coverage; ``most``: the largest attention in any step, so that a shade means the same in each.
@@ -235,6 +245,7 @@ function coverage(place, data) {
     const source = shadedSource(item.source, view, data.threshold);
     const caption = make("p", {class: "caption", "aria-live": "polite"});
     const tokens = view.output.map(text => make("span", {class: "token"}, text.trimStart()));
+    view.again?.forEach(t => tokens[t].classList.add("again"));
     if (view.rows) tokens.at(-1).append(view.output.at(-1).trim() ? "" : "\u00b7");  // the end has no word of its own
     const spaced = tokens.flatMap((token, t) => [view.output[t].match(/^\s*/)[0].slice(t ? 0 : Infinity), token]);
     const output = make("div", {class: "words output", dir: "auto"}, ...(view.output.join("") ? spaced : [make("em", {}, "(empty)")]));

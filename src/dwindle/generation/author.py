@@ -1,0 +1,159 @@
+"""``Author``: a saved model that writes about one text at a time, with its own rule or another, and can be watched.
+
+What it attends to is looked at after the fact, by one pass over what is written so far; so a look in the middle of a
+search changes nothing in it. Knows where models come from; draws nothing.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dwindle.attaching.carrier import Carrier, carrier_of
+from dwindle.attaching.find import cross_attention
+from dwindle.attaching.handle import handle_of
+from dwindle.core.notation import rule as parse
+from dwindle.core.rules import Plain
+from dwindle.data.example import Example
+from dwindle.folder.run import Run
+from dwindle.folder.traces import Trace
+from dwindle.generation.generate import counted, prepared, search
+from dwindle.generation.settings import DecodingSettings
+from dwindle.generation.tracing import traced
+from dwindle.models.codec import Batch
+from dwindle.models.opened import opened
+from dwindle.models.top_down_codec import RegionCodec
+
+_LONGEST = 128
+"""Generated tokens, for a model that does not say how many."""
+_STRANGE = 0.3
+"""Of the words of a text: with more unknown ones than this share, a model has little to write about."""
+_PAUSE = 0.15
+"""Seconds between two looks at least. A slow model is looked at more seldom: never for longer than it writes."""
+
+
+class Author:
+    """One open model of texts."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.name = path, _name(path)
+        self.model, self.codec = opened(path)
+        if isinstance(self.codec, RegionCodec):
+            raise ValueError(f"{path} reads the regions of an image, not text: take a model of texts")
+        carried, handle = carrier_of(self.model).rule, handle_of(self.model)
+        self.rule = None if carried is None or isinstance(carried, Plain) else str(carried)
+        """The rule it was saved with, if it is not plain."""
+        self._saved_layers = handle.layers if handle else None
+        self.layers = None if isinstance(self.model, Carrier) else len(cross_attention(self.model))
+        """On how many layers a rule can be; None where it is built in."""
+        self.usual = _usual(self.model, Path(path))
+        """How it is decoded unless told otherwise: as its run or its makers say."""
+
+    def remarks(self, text: str) -> list[str]:
+        """What should be known before it writes about ``text``: what it will not read, and words it cannot know."""
+        said, words = [], text.split()
+        row = self.codec.encode(text)
+        if row["cut"]:
+            said.append(
+                f"The text is longer than {self.name} reads: it was cut after {len(row['input_ids'])} tokens, "
+                "and what comes after was not given to it."
+            )
+        strange = self.codec.unknown(text)
+        if len(strange) > _STRANGE * len(words):
+            some = ", ".join(dict.fromkeys(strange[:50]))[:60].rpartition(",")[0] or strange[0][:60]
+            said.append(
+                f"{len(strange)} of the {len(words)} words of this text are not in the vocabulary of {self.name} "
+                f"({some}): it was trained on other texts, and what it writes here says little."
+            )
+        return said
+
+    def put(self, rule: str | None, layers: int | None = None) -> list[str]:
+        """Make ``rule`` its only rule, on the last so many layers; None is the rule it was saved with. What there is to
+        say of it."""
+        from dwindle.models.build import rule_layers
+
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always")
+            if rule is None:
+                carrier_of(self.model, self._saved_layers).set_rule(self.rule or "plain")
+            else:
+                carrier_of(self.model, rule_layers(self.model, layers)).set_rule(parse(rule))
+        return [] if rule is None else [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
+
+    def write(
+        self,
+        text: str,
+        settings: DecodingSettings | None = None,
+        show: Callable[[Trace], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Trace:
+        """Write about ``text``, step by step.
+
+        Args:
+            text: the source.
+            settings: how to search; None for the usual way.
+            show: is given the best output so far, now and then.
+            stop: whether to end here; asked after each step.
+        """
+        settings = settings or self.usual
+        batch = self.codec.collate([self.codec.encode(text)])
+        look = _Look(lambda tokens: self._trace(text, batch, tokens), show, stop)
+        with prepared(self.model, settings), counted(self.model):
+            return self._trace(text, batch, search(self.model, batch, settings, self.codec, look))
+
+    def _trace(self, text: str, batch: Batch, tokens: Tensor) -> Trace:
+        return traced(self.model, self.codec, Example("text", text, ()), batch, tokens)
+
+
+def _name(path: str) -> str:
+    """What it is called: its folder, or its name on the hub. The run of an arena has its arm before its seed."""
+    folder = Path(path).resolve()
+    if not folder.exists():
+        return path
+    return "/".join(folder.parts[-2:]) if folder.name.startswith("seed-") else folder.name
+
+
+class _Look:
+    """Watches a search: shows what is written so far, at most half of the time."""
+
+    def __init__(
+        self,
+        trace: Callable[[Tensor], Trace],
+        show: Callable[[Trace], None] | None,
+        stop: Callable[[], bool],
+    ) -> None:
+        self.trace, self.show, self.stop = trace, show, stop
+        self.next = 0.0
+
+    def __call__(self, tokens: Tensor) -> bool:
+        begun = time.monotonic()
+        if self.show and begun >= self.next:
+            self.show(self.trace(tokens))
+            done = time.monotonic()
+            self.next = done + max(_PAUSE, done - begun)
+        return self.stop()
+
+
+def _usual(model: Any, path: Path) -> DecodingSettings:
+    """The decoding of the model's run; else what its makers have put beside it, as far as it can be said here."""
+    said = Run(path).settings.get("decoding")
+    if isinstance(said, dict):
+        return DecodingSettings(**said)
+    if isinstance(model, Carrier):
+        return DecodingSettings(max_length=_LONGEST)
+    config = model.generation_config
+    length = config.max_new_tokens or (config.max_length if config.max_length != 20 else None)  # 20: the library's own
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _LONGEST
+    length = min(length or _LONGEST, positions)
+    return DecodingSettings(
+        beams=config.num_beams or 1,
+        max_length=length,
+        min_length=min(config.min_length or 0, length - 1),
+        alpha=max(config.length_penalty if config.length_penalty is not None else 1.0, 0.0),
+        stopping="beams" if config.early_stopping is True else "bound",
+        block_ngrams=config.no_repeat_ngram_size or 0,
+        repetition_penalty=config.repetition_penalty or 1.0,
+    )

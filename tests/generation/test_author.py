@@ -1,0 +1,109 @@
+"""Authors: watched and stopped without a change in what they write, with any rule and back, and honest."""
+
+import json
+
+import numpy as np
+import pytest
+from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+from dwindle.generation.author import Author
+from dwindle.generation.settings import DecodingSettings
+from dwindle.models import build
+from tests.generation.test_tracing import TEXT, made
+
+
+@pytest.fixture(scope="module", params=["pointer-generator", "bart"])
+def author(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / request.param
+    build.save(*made(request.param, rule="dim:boxcox(0.5)"), folder)
+    return Author(str(folder))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("rule", [None, "plain", "dydim:log,power(0.5)"])
+def test_being_watched_changes_nothing(author, beams, rule):
+    settings = DecodingSettings(beams=beams, max_length=12)
+    author.put(rule)
+    alone = author.write(TEXT, settings)
+    shown = []
+    watched = author.write(TEXT, settings, shown.append)
+    assert watched.output == alone.output
+    assert np.array_equal(watched.weights, alone.weights)
+    assert shown
+    assert len(shown[0].output) == 1
+    assert shown[0].weights.shape == (1, len(alone.source))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_it_stops_after_the_step_in_which_it_is_told(author, beams):
+    asked = []
+
+    def stop():
+        asked.append(1)
+        return len(asked) == 4
+
+    cut = author.write(TEXT, DecodingSettings(beams=beams, max_length=12, min_length=10), None, stop)
+    assert len(asked) == 4
+    assert cut.weights.shape[0] == 4
+
+
+def test_another_rule_and_back_to_its_own(author):
+    settings = DecodingSettings(beams=1, max_length=8)
+    author.put(None)
+    own = author.write(TEXT, settings)
+    author.put("plain")
+    plain = author.write(TEXT, settings)
+    assert np.allclose(plain.attention, plain.weights)
+    author.put(None)
+    again = author.write(TEXT, settings)
+    assert again.output == own.output
+    assert np.array_equal(again.weights, own.weights)
+    assert author.rule == "dim:boxcox(0.5)"
+
+
+def test_a_rule_that_the_model_was_not_trained_with_is_said(author):
+    notes = author.put("dim:log")
+    author.put(None)
+    assert bool(notes) == (author.layers is not None)  # one that is built in has nothing to compare with
+    assert author.put("training-free") == []
+    author.put(None)
+    with pytest.raises(ValueError, match="nonsense"):
+        author.put("nonsense")
+
+
+def test_what_is_cut_and_what_is_unknown_are_said_before(author):
+    assert author.remarks(TEXT) == []
+    (cut,) = author.remarks("\n".join([TEXT] * 40))
+    assert "longer" in cut
+    *_, strange = author.remarks("Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich")
+    assert "not in the vocabulary" in strange
+    assert "zwölf" in strange.lower()
+
+
+def test_it_decodes_as_its_run_does(tmp_path):
+    build.save(*made("pointer-generator"), tmp_path / "seed-1" / "model")
+    (tmp_path / "seed-1" / "recipe.yaml").write_text(json.dumps({"decoding": {"beams": 2, "max_length": 7}}))
+    author = Author(str(tmp_path / "seed-1"))
+    assert author.usual == DecodingSettings(beams=2, max_length=7)
+    assert author.name == f"{tmp_path.name}/seed-1"
+
+
+def test_it_decodes_as_its_makers_say(tmp_path):
+    model, codec = made("bart")
+    model.generation_config.update(num_beams=3, max_length=9, no_repeat_ngram_size=2, length_penalty=2.0)
+    model.save_pretrained(tmp_path)
+    codec.tokenizer.save_pretrained(tmp_path)
+    expected = DecodingSettings(beams=3, max_length=9, block_ngrams=2, alpha=2.0, stopping="bound")
+    assert Author(str(tmp_path)).usual == expected
+
+
+def test_a_model_of_sounds_is_refused_in_one_sentence(tmp_path):
+    layers = {
+        f"{side}_{what}": 1 for side in ("encoder", "decoder") for what in ("layers", "attention_heads", "ffn_dim")
+    }
+    special = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 1)
+    config = WhisperConfig(d_model=8, vocab_size=30, max_source_positions=4, **layers, **special)
+    WhisperForConditionalGeneration(config).save_pretrained(tmp_path)
+    made("bart")[1].tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="reads sounds or images"):
+        Author(str(tmp_path))
