@@ -53,7 +53,7 @@ def _built(source: Path) -> Path:
     """The shared library for this source, compiler, processor and torch."""
     compiler = _compiler()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60).stdout
-    files = sorted({*source.glob("*.[ch]*"), *_CORE.rglob("*.[ch]*")})  # any kernel may include the core's
+    files = [*sorted(source.glob("*.[ch]*")), *sorted(_CORE.rglob("*.h"))]  # any kernel may include the core's headers
     sources = [p.read_text(encoding="utf-8") for p in files]
     flags = [*_FLAGS, *_FOR_KERNEL, *_FOR_TORCH]
     parts = [*sources, *flags, version, _processor(), torch.__version__]
