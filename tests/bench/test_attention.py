@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dwindle.bench import attention as bench
+from dwindle.bench.table import table
 from dwindle.cli.main import main
 
 TINY = (1, 2, 3, 5, 8)
@@ -28,6 +29,21 @@ def test_a_prompt_and_every_option():
     rows = bench.bench((1, 2, 3, 9, 8), list(bench.RULES), ["auto"], 0.01, memory=False, document=6)
     assert len(rows) == 2 + 2 * len(bench.RULES)
     assert bench.bench((1, 2, 1, 9, 8), ["training-free"], ["auto"], 0.01, memory=False, document=6)[2].both is None
+
+
+@pytest.mark.parametrize(("sizes", "document"), [((2, 2, 3, 9, 8), None), ((2, 2, 1, 9, 8), 6), ((2, 2, 3, 9, 8), 6)])
+def test_a_table_of_80_columns_has_every_rule_whole(sizes, document):
+    rows = bench.bench(sizes, list(bench.RULES), ["auto"], 0.01, memory=False, document=document)
+    lines = table("tiny", sizes, rows).splitlines()
+    assert max(map(len, lines)) <= 80
+    for rule in bench.RULES:
+        start = lines.index(rule)
+        for line, backend in zip(lines[start + 1 : start + 3], ("auto", "eager"), strict=True):
+            way, forward, _, _, both, *_ = line.split()
+            assert way == backend
+            assert float(forward) >= 0
+            assert (both == "-") == (sizes[2] == 1)
+    assert lines[-1].startswith("auto takes at most")
 
 
 def test_memory_grows_with_what_is_held():

@@ -400,6 +400,14 @@ def test_without_a_compiler_many_weights_go_in_chunks_and_few_at_once(monkeypatc
     assert taken == [eager, chunked]
 
 
+def test_every_kernel_is_a_library_of_its_own():
+    folders = [build._HERE, build._CORE / "additive", build._CORE.parent / "models" / "cpu"]
+    built = [build.library(folder) for folder in folders]
+    if None in built:
+        pytest.skip("there is no compiler")
+    assert len(set(built)) == len(folders)
+
+
 def test_a_failing_build_says_why(monkeypatch, capsys, tmp_path):
     compiler = tmp_path / "c++"
     compiler.write_text("#!/bin/sh\necho 'kernel.cpp:1: error: no sun today' >&2\nexit 1\n")

@@ -28,7 +28,7 @@ def twin(given, ids, share):
 
 @pytest.mark.parametrize("rows", [1, 4, 100])
 @pytest.mark.parametrize("scale", [1.0, -2.5])
-def test_chunks_are_as_the_whole(rows, scale, monkeypatch):
+def test_chunks_are_as_the_whole(rows, scale, path, monkeypatch):
     monkeypatch.setattr(likelihood, "_CHUNK", rows * V)
     given, ids, share = drawn()
     share = share * ((ids < V) | (given[2] > NEVER))  # a word that can be neither written nor copied
@@ -40,7 +40,17 @@ def test_chunks_are_as_the_whole(rows, scale, monkeypatch):
         torch.testing.assert_close(mine, slow)
 
 
-def test_without_gradients_it_is_the_same():
+def test_with_words_of_the_source_only():
+    """None of them has a score, so the vocabulary learns nothing: a gradient of zeros."""
+    given, ids, share = drawn()
+    hidden, switch, copied, weight, bias = given
+    log_likelihood(Words(ids + V, hidden, switch, copied, share), weight, bias).backward()
+    assert not weight.grad.any()
+    assert not bias.grad.any()
+    assert switch.grad.all()
+
+
+def test_without_gradients_it_is_the_same(path):
     given, ids, share = drawn()
     hidden, switch, copied, weight, bias = given
     words = Words(ids, hidden, switch, copied, share)

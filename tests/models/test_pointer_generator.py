@@ -21,7 +21,7 @@ def told(model, row, words):
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 class TestEveryKind:
-    def test_the_distribution_is_that_of_the_equations(self, settings):
+    def test_the_distribution_is_that_of_the_equations(self, settings, path):
         model = tiny(**settings)
         output = model(**sources(), decoder_input_ids=read())
         record = model.attended(sources(), torch.cat([read(), torch.full((3, 1), 5)], dim=1))
@@ -34,7 +34,7 @@ class TestEveryKind:
             torch.testing.assert_close(record.weights[0, row, :, :length], slow.weights.float())
             assert not record.attention[0, row, :, length:].any()
 
-    def test_the_loss_and_its_gradients_are_those_of_the_equations(self, settings):
+    def test_the_loss_and_its_gradients_are_those_of_the_equations(self, settings, path):
         model = tiny(**settings)
         loss = model(**sources(), labels=labels()).loss
         slow = 0
@@ -148,7 +148,7 @@ def test_the_coverage_loss_by_hand():
     assert once - never > 0.1
 
 
-def test_padding_costs_no_cell_of_the_lstm():
+def test_padding_costs_no_cell_of_the_lstm(path):
     lstm = torch.nn.LSTM(E + 1, H, bias=False, batch_first=True, bidirectional=True).double()
     words = torch.randn(3, 7, E + 1, dtype=torch.float64, requires_grad=True)
     mask = torch.arange(7) < torch.tensor(LENGTHS)[:, None]

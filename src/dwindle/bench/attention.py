@@ -64,6 +64,12 @@ class Timing:
     megabytes: float | None
     """Peak memory of forward + backward beyond the inputs."""
 
+    @property
+    def rule_and_backend(self) -> tuple[str, str]:
+        """Those of a contender; SDPA has no rule."""
+        rule, _, backend = self.contender.rpartition(" ")
+        return ("", self.contender) if self.contender in (_SDPA, _CONTROL) else (rule, backend)
+
 
 def shape(text: str) -> Shape:
     """``bart``, or ``B,H,T,S,D``."""

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from dwindle.bench import attention as room
 from dwindle.bench.picture import draw
+from dwindle.bench.table import table
 from dwindle.folder import machine
 
 _PROMPTS = ("prompt", "prompt-step")
@@ -48,28 +47,8 @@ def attention(
         found = {name: {"sizes": sizes[name], "rows": room.as_dicts(rows)} for name, rows in results.items()}
         typer.echo(json.dumps({"machine": machine.hardware() | machine.versions(), "shapes": found}, indent=2))
         return
-    console = Console(highlight=False)
-    console.print(", ".join(f"{key}: {value}" for key, value in (machine.hardware() | machine.versions()).items()))
+    typer.echo(", ".join(f"{key}: {value}" for key, value in (machine.hardware() | machine.versions()).items()))
     for name, rows in results.items():
-        console.print(_table(name, sizes[name], rows))
+        typer.echo("\n" + table(name, sizes[name], rows))
     draw(results, plot)
-    console.print(f"Picture: {plot}")
-
-
-def _table(name: str, sizes: room.Shape, rows: list[room.Timing]) -> Table:
-    b, h, t, s, d = sizes
-    table = Table(
-        title=f"\n{name}: B{b} H{h} T{t} S{s} D{d}, float32",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-    )
-    table.add_column("contender")
-    for column in ("forward ms", "/ SDPA", "/ eager", "fwd+bwd ms", "/ SDPA", "/ eager", "extra MB"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        numbers = [(row.forward, 2), (row.forward_to_sdpa, 2), (row.forward_to_eager, 2)]
-        numbers += [(row.both, 2), (row.both_to_sdpa, 2), (row.both_to_eager, 2), (row.megabytes, 0)]
-        table.add_row(row.contender, *("-" if x is None else f"{x:.{digits}f}" for x, digits in numbers))
-    return table
+    typer.echo(f"Picture: {plot}")

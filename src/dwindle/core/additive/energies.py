@@ -6,20 +6,18 @@ It knows no softmax, no rule and no autograd.
 Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A columns.
 """
 
-import ctypes
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from dwindle.core.backends.cpu.build import library
+from dwindle.core.backends.cpu.functions import Functions
 from dwindle.core.coverage import state_dtype
 
 _REACH = 20
 """Of keys: e^2k e^2q must be a number. The kernel has the same for queries."""
-_NAMES = {torch.float32: "float32", torch.float64: "float64"}
+_KERNEL = Functions(Path(__file__).parent)
 
 
 class Terms(NamedTuple):
@@ -61,7 +59,7 @@ class Shared(NamedTuple):
 
 def raised(keys: Tensor, mask: Tensor, covered: Tensor | None) -> Tensor | None:
     """e^2k, which the kernel has for all steps; None where it is of no use: with a w, or for keys far out."""
-    if covered is not None or _kernel(keys) is None or not keys.numel():
+    if covered is not None or not _KERNEL.do(keys) or not keys.numel():
         return None
     farthest = keys.abs().amax(-1).masked_fill(~mask, 0).max()
     return (2 * keys).exp_() if farthest <= _REACH else None
@@ -69,30 +67,30 @@ def raised(keys: Tensor, mask: Tensor, covered: Tensor | None) -> Tensor | None:
 
 def energies(terms: Terms) -> Tensor:
     """(N, S), in float32 or better."""
-    if (kernel := _kernel(terms.keys)) is None:
+    if not _KERNEL.do(terms.keys):
         return _energies(terms)
     out = terms.keys.new_empty(terms.query.shape[0], terms.keys.shape[1])
-    _call(kernel, "energies", terms, out)
+    _call("energies", terms, out)
     return out
 
 
 def gradients(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor | None]:
     """Those of query (N, A) and coverage (N, S), given that of the energies (N, S)."""
-    if (kernel := _kernel(terms.keys)) is None:
+    if not _KERNEL.do(terms.keys):
         return _gradients(terms, energy)
     query = torch.empty_like(terms.query)
     coverage = None if terms.coverage is None else torch.empty_like(terms.coverage)
-    _call(kernel, "gradients", terms, energy.contiguous(), query, coverage)
+    _call("gradients", terms, energy.contiguous(), query, coverage)
     return query, coverage
 
 
 def shared_gradients(terms: Terms, energy: Tensor) -> Shared:
     """Those of all else. ``terms`` may have the queries of many steps at once."""
     shared = Shared.none(terms.keys)
-    if (kernel := _kernel(terms.keys)) is None:
+    if not _KERNEL.do(terms.keys):
         _share(terms, energy, shared)
     else:
-        _call(kernel, "shared", terms, energy.contiguous(), *shared)
+        _call("shared", terms, energy.contiguous(), *shared)
     return shared
 
 
@@ -101,27 +99,12 @@ def by_source(x: Tensor, keys: Tensor) -> Tensor:
     return x.reshape(keys.shape[0], -1, *x.shape[1:])
 
 
-def _kernel(keys: Tensor) -> ctypes.CDLL | None:
-    return _loaded() if keys.is_cpu and keys.dtype in _NAMES else None
-
-
-@cache
-def _loaded() -> ctypes.CDLL | None:
-    built = library(Path(__file__).parent)
-    return None if built is None else ctypes.CDLL(str(built))
-
-
-def _call(kernel: ctypes.CDLL, name: str, terms: Terms, *more: Tensor | None) -> None:
+def _call(name: str, terms: Terms, *more: Tensor | None) -> None:
     """The function of ``kernel.cpp`` with this name: sizes, terms in the order it has them, and ``more``."""
     (sources, positions, columns), queries = terms.keys.shape, terms.query.shape[0]
     keys, raised, mask, score, covered, query, coverage = terms
-    sizes = map(ctypes.c_int64, (sources, queries // sources, positions, columns))
-    arrays = map(_address, (keys, raised, query, score, covered, coverage, mask, *more))
-    getattr(kernel, f"{name}_{_NAMES[keys.dtype]}")(*sizes, *arrays, torch.get_num_threads())
-
-
-def _address(x: Tensor | None) -> Any:
-    return ctypes.c_void_p(None if x is None else x.data_ptr())
+    arrays = keys, raised, query, score, covered, coverage, mask, *more
+    _KERNEL(name, keys.dtype, (sources, queries // sources, positions, columns), arrays)
 
 
 def _doubled(terms: Terms) -> Tensor:

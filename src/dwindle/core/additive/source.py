@@ -43,7 +43,7 @@ class Source:
         self.keys, self.values = keys.contiguous(), values
         self.score = score.to(keys.dtype).contiguous()
         self.covered = None if covered is None else covered.to(keys.dtype).contiguous()
-        self._raised = raised(self.keys.detach(), self.mask, covered)
+        self.raised = raised(self.keys.detach(), self.mask, covered)
         self._steps = _Steps()
         given = (self.keys, self.values, self.score, self.covered)
         wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
@@ -55,7 +55,7 @@ class Source:
         query = query.to(self.keys.dtype).contiguous()
         total = None if self.covered is None or coverage is None else coverage.to(self.keys.dtype).contiguous()
         covered = None if self.covered is None else self.covered.detach()
-        given = (self.keys.detach(), self._raised, self.mask, self.score.detach(), covered)
+        given = (self.keys.detach(), self.raised, self.mask, self.score.detach(), covered)
         energy: Tensor = _Energies.apply(self._steps, self._end, query, total, *given)  # type: ignore[no-untyped-call]
         return energy
 

@@ -18,6 +18,7 @@ from dwindle.core.additive.energies import by_source
 from dwindle.core.additive.source import Source
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.encoder import EncodedSource
+from dwindle.models.pointer_generator.loop import loop, loops
 from dwindle.models.pointer_generator.state import State
 from dwindle.models.recurrent import Repeated, lstm_cell
 
@@ -65,14 +66,23 @@ class Decoder(nn.Module):
 
     def forward(self, words: Tensor, memory: Tensor, state: State) -> tuple[Rows, State]:
         """``memory`` (B, S, 2H): the encoder's states. ``state`` is left as it is."""
+        fed = F.linear(words, self.feed.weight[:, : words.shape[-1]], self.feed.bias)
+        fed, hidden, cell, log_attention, weights, state = self._looped(fed, state)
+        context = (by_source(weights.to(memory.dtype), memory).flatten(1, 2) @ memory).view(*weights.shape[:2], -1)
+        return Rows(fed, hidden, cell, context, log_attention, weights), state
+
+    def _looped(self, words: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, State]:
+        """fed, hidden, cell, log-attention and weights of all steps (B, T, ...), and the state after them."""
+        if not self.config.temporal and loops(words, state, self.rule, self.gates, self.query):
+            looped = loop(words, state, self.rule, self.gates, self.query)
+            return *looped[:5], looped.state(state)
         layers = Repeated(self.gates.weight, self.gates.bias), Repeated(self.query.weight, self.query.bias)
         steps = []
-        for word in F.linear(words, self.feed.weight[:, : words.shape[-1]], self.feed.bias).unbind(1):
+        for word in words.unbind(1):
             step, state = self._step(word + state.context, state, *layers)
             steps.append(step)
         fed, hidden, cell, log_attention, weights = (torch.stack(x, dim=1) for x in zip(*steps, strict=True))
-        context = (by_source(weights.to(memory.dtype), memory).flatten(1, 2) @ memory).view(*weights.shape[:2], -1)
-        return Rows(fed, hidden, cell, context, log_attention, weights), state
+        return fed, hidden, cell, log_attention, weights, state
 
     def _step(self, fed: Tensor, state: State, gates: Repeated, query: Repeated) -> tuple[tuple[Tensor, ...], State]:
         """One word: the LSTM, e = v tanh(W_h h + W_s s + w_c c + b), its softmax over the source, the rule."""

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from transformers.utils import ModelOutput
 
 from dwindle.core.coverage import state_dtype
+from dwindle.models.cpu import KERNEL
+from dwindle.models.lstm import lstm
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 
 _ALWAYS = 1e4
@@ -62,28 +64,43 @@ class Encoder(nn.Module):
         )
 
 
-def read_both_ways(lstm: nn.LSTM, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def read_both_ways(layer: nn.LSTM, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """All states (B, S, 2H), the last hidden and the last cell state (B, 2H), each forwards, then backwards.
 
     What ``pack_padded_sequence`` is for, but that is five times slower here: on a CPU its gradient is computed step by
-    step. Instead one more input marks the padding and holds the cell: forget gate 1, input gate 0. So the backward
-    direction comes through the padding with a zero state, and the forward one keeps its last cell. States on padding
-    are left as they come out: nothing attends to them.
+    step. States on padding are left as they come out: nothing attends to them.
     """
-    size, dtype = lstm.hidden_size, state_dtype(words)  # not every CPU has LSTMs in bfloat16
+    dtype = state_dtype(words)  # not every CPU has LSTMs in bfloat16
+    weights = [w.to(dtype) for w in layer.parameters()]  # ih, hh, then both backwards
+    with torch.autocast(words.device.type, enabled=False):
+        ways = (_kernel_ways if KERNEL.do(weights[0]) else _plain_ways)(weights, words.to(dtype), mask)
+    states, hidden, cell = ways
+    return states.to(words.dtype), hidden.to(words.dtype), cell.to(words.dtype)
+
+
+def _kernel_ways(weights: list[Tensor], words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Steps on padding leave the state as it is."""
+    forwards, cell = lstm(words, mask, weights[0], weights[1], backwards=False)
+    backwards, first = lstm(words, mask, weights[2], weights[3], backwards=True)
+    last = torch.cat([forwards[:, -1], backwards[:, 0]], dim=-1)
+    return torch.cat([forwards, backwards], dim=-1), last, torch.cat([cell, first], dim=-1)
+
+
+def _plain_ways(weights: list[Tensor], words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One more input marks the padding and holds the cell: forget gate 1, input gate 0.
+
+    So the backward direction comes through the padding with a zero state, and the forward one keeps its last cell.
+    """
+    size = weights[1].shape[1]
     hold = words.new_zeros(4 * size, 1)
     hold[:size], hold[size : 2 * size] = -_ALWAYS, _ALWAYS
-    weights = [torch.cat([w, hold], dim=1) if "ih" in name else w for name, w in lstm.named_parameters()]
-    marked = torch.cat([words, (~mask).unsqueeze(-1).to(words.dtype)], dim=-1).to(dtype)
+    held = [w if n % 2 else torch.cat([w, hold], dim=1) for n, w in enumerate(weights)]
+    marked = torch.cat([words, (~mask).unsqueeze(-1).to(words.dtype)], dim=-1)
     zero = marked.new_zeros(2, words.shape[0], size)
-    with torch.autocast(words.device.type, enabled=False):
-        states, hidden, cell = torch.lstm(
-            marked, (zero, zero), [w.to(dtype) for w in weights], False, 1, 0.0, torch.is_grad_enabled(), True, True
-        )
+    states, hidden, cell = torch.lstm(marked, (zero, zero), held, False, 1, 0.0, torch.is_grad_enabled(), True, True)
     last = (mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, size)
     forwards = states[..., :size].gather(1, last).squeeze(1)
-    hidden, cell = torch.cat([forwards, hidden[1]], dim=-1), torch.cat(tuple(cell), dim=-1)
-    return states.to(words.dtype), hidden.to(words.dtype), cell.to(words.dtype)
+    return states, torch.cat([forwards, hidden[1]], dim=-1), torch.cat(tuple(cell), dim=-1)
 
 
 def check_source(input_ids: Tensor, mask: Tensor, vocabulary: int) -> None:

@@ -9,7 +9,7 @@ Shapes: N words, H hidden size, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,9 +17,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dwindle.core.coverage import state_dtype
+from dwindle.models.cpu import KERNEL
 
-_CHUNK = 6 * 2**20
-"""Scores at a time."""
+_CHUNK = 2**23
+"""Scores at a time: in float32 the most that a C library takes from its heap, and not anew, page by page."""
+_BLOCK = 16
+"""Rows that products like to have multiples of."""
 _CACHE = 2**18
 """Scores that stay in the cache while they are gone over again."""
 NEVER = -1e4
@@ -61,28 +64,19 @@ class _LogLikelihood(torch.autograd.Function):
         ids: Tensor,
         share: Tensor,
     ) -> Tensor:
-        learns = any(ctx.needs_input_grad)
-        total, responsible = switch.new_zeros(()), []
+        by_copying = F.logsigmoid(-switch) + copied
+        by_writing = torch.full_like(by_copying, NEVER)
+        inside = (ids < len(weight)).nonzero().squeeze(1)  # other words have no score
         with torch.autocast(hidden.device.type, enabled=False):
-            vocabulary = _Vocabulary(hidden.to(weight.dtype), weight, bias, learns)
-            for rows in range(0, len(ids), vocabulary.chunk):
-                chunk = slice(rows, rows + vocabulary.chunk)
-                by_writing = F.logsigmoid(switch[chunk]) + vocabulary.log_probability(chunk, ids[chunk])
-                by_copying = F.logsigmoid(-switch[chunk]) + copied[chunk]
-                total += share[chunk] @ torch.logaddexp(by_writing, by_copying)
-                responsible.append((by_writing - by_copying).sigmoid())
-                if learns:
-                    vocabulary.learn(chunk, ids[chunk], share[chunk] * responsible[-1])
-        written = torch.cat(responsible)
-        ctx.gradients = (
-            vocabulary.dhidden,
-            share * (written - switch.sigmoid()),
-            share * (1 - written),
-            vocabulary.dweight,
-            vocabulary.dbias,
-        )
+            vocabulary = _Vocabulary(hidden.to(weight.dtype), weight, bias, learns=any(ctx.needs_input_grad))
+            for rows in torch.split(inside, vocabulary.chunk):
+                words = Choice(ids[rows], F.logsigmoid(switch[rows]), by_copying[rows], share[rows])
+                by_writing[rows] = vocabulary.written(rows, words)
+        written = (by_writing - by_copying).sigmoid()
+        dhidden, dweight, dbias = vocabulary.gradients()
+        ctx.gradients = dhidden, share * (written - switch.sigmoid()), share * (1 - written), dweight, dbias
         ctx.dtypes = hidden.dtype, switch.dtype, copied.dtype, weight.dtype, bias.dtype
-        return total
+        return (share * torch.logaddexp(by_writing, by_copying)).sum()
 
     @staticmethod
     @once_differentiable
@@ -98,38 +92,66 @@ class _Vocabulary:
     """Rows of scores of all words, a chunk at a time in the same place, and the gradients of what they are made of."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor, learns: bool) -> None:
-        self.hidden, self.weight, self.bias = hidden, weight, bias
-        self.chunk = max(1, _CHUNK // len(weight))
-        self.scores = hidden.new_empty(min(self.chunk, len(hidden)), len(weight))
-        if learns:
-            self.dhidden = torch.empty_like(hidden)
-            self.dweight = torch.empty_like(weight)
-            self.dbias = torch.empty_like(bias)
+        self.hidden, self.weight, self.bias = hidden, weight, bias.to(state_dtype(bias))
+        rows = max(1, _CHUNK // len(weight))
+        self.chunk = rows - rows % _BLOCK or rows
+        self._scores = hidden.new_empty(min(self.chunk, len(hidden)), len(weight))
+        self._dhidden = torch.zeros_like(hidden)
+        self._dbias = torch.zeros_like(self.bias) if learns else None
+        self._dweight: Tensor | None = None
 
-    def log_probability(self, rows: slice, ids: Tensor) -> Tensor:
-        """(n,): log P_vocab of one word in each row; never, if it is outside. Leaves all probabilities behind, each row
-        times its ``mass``."""
+    def written(self, rows: Tensor, words: "Choice") -> Tensor:
+        """(n,): the logarithm of writing one word in each of these rows. Adds their gradients."""
         hidden = self.hidden[rows]
-        scores = torch.mm(hidden, self.weight.mT, out=self.scores[: len(hidden)])
-        self.risen = scores.to(state_dtype(scores))
-        picked = self.risen.gather(1, self._inside(ids)).squeeze(1) + self.bias[self._inside(ids).squeeze(1)]
-        few = torch.split(self.risen, max(1, _CACHE // len(self.weight)))
-        highest, self.mass = (torch.cat(x) for x in zip(*(_rise(x, self.bias) for x in few), strict=True))
-        return (picked - highest - self.mass.log()).where(ids < len(self.weight), NEVER)
+        scores = torch.mm(hidden, self.weight.mT, out=self._scores[: len(hidden)])
+        risen = scores.to(state_dtype(scores))
+        written, less = rise(risen, self.bias, words, self._dbias)
+        if self._dbias is not None:
+            beside, less = risen.to(scores.dtype), less.to(scores.dtype).unsqueeze(1)
+            self._dhidden[rows] = less * (beside @ self.weight)
+            hidden = less * hidden
+            self._dweight = beside.mT @ hidden if self._dweight is None else self._dweight.addmm_(beside.mT, hidden)
+        return written
 
-    def learn(self, rows: slice, ids: Tensor, share: Tensor) -> None:
-        """Add the gradients of this chunk, the last one whose ``log_probability`` was asked for."""
-        # Less its mass at the word itself, a row is minus the gradient of log P_vocab, times its mass.
-        beside = self.risen.scatter_add_(1, self._inside(ids), -self.mass.unsqueeze(1)).to(self.weight.dtype)
-        less = -(share * (ids < len(self.weight)) / self.mass).to(beside.dtype).unsqueeze(1)
-        so_far = int(rows.start > 0)  # what the first chunk finds in its place is nothing
-        self.dhidden[rows] = less * (beside @ self.weight)
-        self.dweight.addmm_(beside.mT, less * self.hidden[rows], beta=so_far)
-        self.dbias.addmv_(beside.mT, less.squeeze(1), beta=so_far)
+    def gradients(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Of hidden, weight and bias; None if nothing learns."""
+        nothing = self._dweight is None and self._dbias is not None
+        return self._dhidden, torch.zeros_like(self.weight) if nothing else self._dweight, self._dbias
 
-    def _inside(self, ids: Tensor) -> Tensor:
-        """(n, 1): the ids, 0 for those outside."""
-        return ids.where(ids < len(self.weight), 0).unsqueeze(1)
+
+class Choice(NamedTuple):
+    """n words of the vocabulary, each to be written or copied."""
+
+    ids: Tensor
+    """(n,)."""
+    writing: Tensor
+    """(n,): log p_gen."""
+    copying: Tensor
+    """(n,): log (1 - p_gen) P_copy."""
+    share: Tensor
+    """(n,)."""
+
+
+def rise(scores: Tensor, bias: Tensor, words: Choice, dbias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """log p_gen P_vocab of the words (n,), from scores (n, V) without their bias (V,), and ``less`` (n,).
+
+    Each row becomes e^(score - highest), less the sum of all at the word itself; times ``less`` that is the gradient of
+    the scores, and is added to ``dbias``. Without ``dbias`` nothing is learnt: then neither rows nor ``less`` count.
+    """
+    if KERNEL.do(scores):
+        written, less = words.writing.clone(), torch.empty_like(words.writing)
+        arrays = scores, bias, words.ids, words.copying, words.share, written, less, dbias
+        KERNEL("words", scores.dtype, scores.shape, arrays)
+        return written, less
+    ids = words.ids.unsqueeze(1)
+    picked = scores.gather(1, ids).squeeze(1) + bias[words.ids]
+    few = torch.split(scores, max(1, _CACHE // len(bias)))
+    highest, mass = (torch.cat(x) for x in zip(*(_rise(x, bias) for x in few), strict=True))
+    written = words.writing + picked - highest - mass.log()
+    less = -words.share * (written - words.copying).sigmoid() / mass
+    if dbias is not None:
+        dbias.addmv_(scores.scatter_add_(1, ids, -mass.unsqueeze(1)).mT, less)
+    return written, less
 
 
 def _rise(scores: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

@@ -66,11 +66,11 @@ def _tensors(call: Call) -> tuple[Tensor | None, ...]:
 def _settings(call: Call) -> tuple[Any, ...]:
     (_, h, t, _), s = call.query.shape, call.key.shape[2]
     blocks = op.blocks(t, s, h if call.rule.share_heads else 1)
-    return call.seed(), _with_terms(call.rule), call.scale, call.softcap, call.dropout, blocks
+    return call.seed(), with_terms(call.rule), call.scale, call.softcap, call.dropout, blocks
 
 
 @constant
-def _with_terms(rule: Rule) -> list[float]:
+def with_terms(rule: Rule) -> list[float]:
     """The numbers of a rule, and the polynomials of its functions."""
     return _known(rule)
 

@@ -27,6 +27,7 @@ except ModuleNotFoundError:  # Windows: two processes may build the same at once
     fcntl = None  # type: ignore[assignment]
 
 _HERE = Path(__file__).parent
+_CORE = _HERE.parents[1]
 _TORCH = Path(torch.__file__).parent
 _SECONDS = 600  # a build that takes longer is given up
 _FLAGS = ["-std=c++20", "-fopenmp", "-fPIC", "-w", "-Wl,--as-needed"]
@@ -52,7 +53,7 @@ def _built(source: Path) -> Path:
     """The shared library for this source, compiler, processor and torch."""
     compiler = _compiler()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60).stdout
-    files = sorted(p for folder in {source, _HERE} for p in folder.glob("*.[ch]*"))  # one may include the other's
+    files = [*sorted(source.glob("*.[ch]*")), *sorted(_CORE.rglob("*.h"))]  # any kernel may include the core's headers
     sources = [p.read_text(encoding="utf-8") for p in files]
     flags = [*_FLAGS, *_FOR_KERNEL, *_FOR_TORCH]
     parts = [*sources, *flags, version, _processor(), torch.__version__]

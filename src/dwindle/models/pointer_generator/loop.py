@@ -1,0 +1,188 @@
+"""The decoder's loop over words as one operation: ``kernel.cpp`` goes through it forwards and backwards.
+
+What is a product over all steps (the gradients of weights, keys and values) is computed here, once. Its twin is the
+loop of ``decoder.py``, which does all that this one does not.
+
+Shapes: B sources, T words, S positions, H hidden size, E embedding size, A columns of the keys.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from dwindle.core.additive.energies import Terms, shared_gradients
+from dwindle.core.backends.call import kernel_numbers
+from dwindle.core.backends.cpu import with_terms
+from dwindle.core.coverage import Coverage
+from dwindle.core.rules import RowRule
+from dwindle.models.cpu import KERNEL
+from dwindle.models.pointer_generator.state import State
+
+
+class Looped(NamedTuple):
+    """What T steps computed; the context and the coverage are those after the last one."""
+
+    fed: Tensor
+    """(B, T, E)."""
+    hidden: Tensor
+    """(B, T, H)."""
+    cell: Tensor
+    """(B, T, H)."""
+    log_attention: Tensor
+    """(B, T, S)."""
+    weights: Tensor
+    """(B, T, S)."""
+    context: Tensor
+    """(B, E)."""
+    total: Tensor
+    """(B, S)."""
+    peak: Tensor
+    """(B, S)."""
+
+    def state(self, before: State) -> State:
+        """After the last word."""
+        coverage = Coverage(self.total.unsqueeze(1), self.peak.unsqueeze(1))
+        words = before.words + self.fed.shape[1]
+        return State(before.source, self.hidden[:, -1], self.cell[:, -1], self.context, coverage, None, words)
+
+
+def loops(words: Tensor, state: State, rule: RowRule, gates: nn.Linear, query: nn.Linear) -> bool:
+    """Whether ``loop`` can do it: one dtype throughout, one row for each source, a rule in numbers without options."""
+    keys = state.source.keys
+    alike = all(x.dtype == keys.dtype for x in (words, state.hidden, state.context, gates.weight, query.weight))
+    protects = rule.protect and rule.protect != "special"  # nothing in a source is special
+    optionless = not (protects or rule.renormalise) and kernel_numbers(rule) is not None
+    simple = len(words) == len(keys) and not torch.is_autocast_enabled(words.device.type)
+    return alike and optionless and simple and KERNEL.do(words)
+
+
+def loop(words: Tensor, state: State, rule: RowRule, gates: nn.Linear, query: nn.Linear) -> Looped:
+    """All steps of ``words`` (B, T, E), as they are fed beside the context, from ``state`` on."""
+    source = state.source
+    given = (words, source.keys, source.values, source.score, source.covered)
+    weights = (gates.weight, gates.bias, query.weight, query.bias)
+    before = (state.hidden, state.cell, state.context, *(x[:, 0] for x in state.coverage))
+    fixed = (with_terms(rule), source.mask, source.raised)
+    return Looped(*_Loop.apply(*fixed, *given, *weights, *before))  # type: ignore[no-untyped-call]
+
+
+class _Given(NamedTuple):
+    """What a gradient may be asked for, as the kernel takes it."""
+
+    words: Tensor
+    keys: Tensor
+    values: Tensor
+    score: Tensor
+    covered: Tensor | None
+    gates: Tensor
+    gates_bias: Tensor
+    query: Tensor
+    query_bias: Tensor
+    hidden: Tensor
+    cell: Tensor
+    context: Tensor
+    total: Tensor
+    peak: Tensor
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """B, T, S, A, H, E."""
+        return *self.words.shape[:2], *self.keys.shape[1:], self.hidden.shape[-1], self.words.shape[-1]
+
+    def arrays(self, mask: Tensor, raised: Tensor | None) -> list[Tensor | None]:
+        """In the order of ``decoder.h``, all but the coverage, which moves on."""
+        words, keys, *others = self[:-2]
+        return [words, keys, raised, others[0], mask, *others[1:]]
+
+
+class _Made(NamedTuple):
+    """What the forward pass leaves behind: all steps, and what comes after the last one."""
+
+    fed: Tensor
+    opened: Tensor
+    hidden: Tensor
+    cell: Tensor
+    queries: Tensor
+    log_attention: Tensor
+    weights: Tensor
+    totals: Tensor
+    peaks: Tensor
+    context: Tensor
+    total: Tensor
+    peak: Tensor
+
+    @classmethod
+    def room(cls, given: _Given) -> "_Made":
+        """For T steps from the coverage before."""
+        b, t, s, a, h, e = given.sizes
+        steps = [given.words.new_empty(b, t, size) for size in (e, 4 * h, h, h, a, s, s, s, s)]
+        return cls._make([*steps, given.words.new_empty(b, e), given.total.clone(), given.peak.clone()])
+
+
+class _Back(NamedTuple):
+    """Gradients, as the backward pass finds them and as it leaves them."""
+
+    fed: Tensor
+    hidden: Tensor
+    cell: Tensor
+    log_attention: Tensor
+    """Then of the energies."""
+    weights: Tensor
+    contexts: Tensor
+    """(B, T, E): of the context after each step."""
+    gates: Tensor
+    queries: Tensor
+    hidden_before: Tensor
+    cell_before: Tensor
+    context: Tensor
+    total: Tensor
+    peak: Tensor
+
+    @classmethod
+    def room(cls, made: _Made, after: tuple[Tensor, ...]) -> "_Back":
+        """For those before, with copies of those after: what autograd gives may be shared."""
+        fed, hidden, cell, log_attention, weights, *last = (
+            x.clone(memory_format=torch.contiguous_format) for x in after
+        )
+        steps = (torch.empty_like(x) for x in (made.fed, made.opened, made.queries))
+        first = (torch.empty_like(x[:, 0]) for x in (hidden, cell))
+        return cls(fed, hidden, cell, log_attention, weights, *steps, *first, *last)
+
+
+class _Loop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rule: list[float], mask: Tensor, raised: Tensor | None, *tensors: Any) -> tuple[Tensor, ...]:
+        given = _Given._make(x if x is None else x.contiguous() for x in tensors)
+        made = _Made.room(given)
+        KERNEL("decoder", given.words.dtype, given.sizes, [*given.arrays(mask, raised), *made], *rule)
+        ctx.rule = rule
+        ctx.save_for_backward(mask, raised, *given, *made)
+        return made.fed, made.hidden, made.cell, made.log_attention, made.weights, made.context, made.total, made.peak
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *after: Tensor) -> tuple[Tensor | None, ...]:
+        mask, raised, *saved = ctx.saved_tensors
+        given, made = _Given(*saved[: len(_Given._fields)]), _Made(*saved[len(_Given._fields) :])
+        back = _Back.room(made, after)
+        arrays = [*given.arrays(mask, raised), *made, *back]
+        KERNEL("decoder_backward", given.words.dtype, given.sizes, arrays, *ctx.rule)
+        coverage = None if given.covered is None else made.totals.flatten(0, 1)
+        terms = Terms(given.keys, raised, mask, given.score, given.covered, made.queries.flatten(0, 1), coverage)
+        keys, score, covered = shared_gradients(terms, back.log_attention.flatten(0, 1))
+        values = made.weights.mT @ back.contexts
+        before = torch.cat([given.hidden.unsqueeze(1), made.hidden[:, :-1]], dim=1)
+        return (
+            *(None, None, None, back.fed, keys, values, score.sum(0), None if coverage is None else covered.sum(0)),
+            *_layer(back.gates, made.fed, before),
+            *_layer(back.queries, made.cell, made.hidden),
+            *(back.hidden_before, back.cell_before, back.context, back.total, back.peak),
+        )
+
+
+def _layer(back: Tensor, *read: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of a layer's weight and bias, from that of what it gave (B, T, O) and what it read side by side."""
+    rows = back.flatten(0, 1)
+    return rows.mT @ torch.cat(read, dim=-1).flatten(0, 1), rows.sum(0)
