@@ -2,12 +2,14 @@
 
     python benchmarks/omissions.py text MODEL NEWSTEST OUT --year 2019     a Chinese-English model; WMT news tests
     python benchmarks/omissions.py speech MODEL NEWSTEST OUT --year 2019   a Whisper; English by flite and espeak-ng
+    python benchmarks/omissions.py rates MODEL NEWSTEST OUT --year 2019    false alarms, asked and got; texts
     python benchmarks/omissions.py cost MODEL NEWSTEST OUT                 CPU time beside a plain forward pass
 
 Listeners are chosen on sources of 2017 (OUT/listeners.json, kept if there). Cases are of another year: a word, a
 clause or a sentence left out; a word replaced by another, which is no omission; nothing left out, in the model's own
-outputs and in human references. Rivals are computed from a pass of their own. Every step keeps its file in OUT and goes
-on after a kill. Prints tables in Markdown; intervals resample sources.
+outputs and in human references. All methods score the same attention rows. Of speech, AUROC is of words, by the times
+that the engines give. Every step keeps its file in OUT and goes on after a kill. Prints tables in Markdown; intervals
+resample sources.
 """
 
 import argparse
@@ -17,8 +19,6 @@ import gzip
 import json
 import random
 import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoP
 
 import dwindle
 from dwindle.listening.heads import all_heads
-from dwindle.listening.listeners import item_score
+from dwindle.listening.listeners import conformal, item_score
 from dwindle.listening.readers import reader_of
 from dwindle.listening.roc import auroc
 from dwindle.listening.sound import RATE, read_wave
@@ -52,6 +52,8 @@ class Case:
     """A text, or the name of a WAV file in OUT."""
     output: str
     gone: tuple[float, float] | None = None
+    words: list[tuple[float, float]] | None = None
+    """Of speech: from when to when each word is said."""
 
 
 # ---- texts
@@ -139,10 +141,57 @@ def fast_writer(folder: str, tokenizer):
 # ---- speech
 
 
-def flite(text: str, voice: str) -> torch.Tensor:
-    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-        subprocess.run(["flite", "-voice", voice, "-t", text, "-o", file.name], check=True)
-        return read_wave(file.name)
+Spoken = tuple[torch.Tensor, list[tuple[int, float, float]]]
+"""The sound, and (character, seconds from, to) of each word."""
+
+
+class Flite:
+    """Speech with the times of its words, from flite's library."""
+
+    class Wave(ctypes.Structure):
+        _fields_ = (
+            ("type", ctypes.c_char_p),
+            *((name, ctypes.c_int) for name in ("rate", "count", "channels")),
+            ("samples", ctypes.POINTER(ctypes.c_short)),
+        )
+
+    def __init__(self) -> None:
+        self.library, *_ = (
+            ctypes.CDLL(f"libflite{name}.so.1", mode=ctypes.RTLD_GLOBAL) for name in ("", "_usenglish", "_cmulex")
+        )
+        for name in ("flite_synth_text", "utt_relation", "relation_head", "item_next", "utt_wave"):
+            getattr(self.library, name).restype = ctypes.c_void_p
+        self.library.ffeature_float.restype = ctypes.c_float
+        self.library.ffeature_string.restype = ctypes.c_char_p
+        self.library.flite_init()
+        self.voices = {}
+
+    def voice(self, name: str) -> ctypes.c_void_p:
+        if name not in self.voices:
+            register = getattr(ctypes.CDLL(f"libflite_cmu_us_{name}.so.1"), f"register_cmu_us_{name}")
+            register.restype = ctypes.c_void_p
+            self.voices[name] = ctypes.c_void_p(register(None))
+        return self.voices[name]
+
+    def __call__(self, text: str, voice: str) -> Spoken:
+        said = ctypes.c_void_p(self.library.flite_synth_text(text.encode("ascii"), self.voice(voice)))
+        wave = ctypes.cast(self.library.utt_wave(said), ctypes.POINTER(self.Wave)).contents
+        sound = torch.from_numpy(np.ctypeslib.as_array(wave.samples, (wave.count,)).astype(np.float32) / 32768)
+        words, at = [], 0
+        item = self.library.relation_head(ctypes.c_void_p(self.library.utt_relation(said, b"Word")))
+        while item:
+            here = ctypes.c_void_p(item)
+            token = self.library.ffeature_string(here, b"R:Token.parent.name").decode()
+            ends = (b"daughter1.daughter1.R:Segment.p.end", b"daughtern.daughtern.R:Segment.end")
+            start, end = (self.library.ffeature_float(here, b"R:SylStructure." + name) for name in ends)
+            if (found := text.find(token, at)) >= 0:
+                words.append((found, start, end))
+                at = found + len(token)
+            elif words:  # one more word of the same token, as in "2017"
+                words[-1] = (words[-1][0], words[-1][1], end)
+            item = self.library.item_next(here)
+        self.library.delete_utterance(said)
+        return sound, words
 
 
 class Espeak:
@@ -173,8 +222,7 @@ class Espeak:
             k += 1
         return 0
 
-    def __call__(self, text: str) -> tuple[torch.Tensor, list[tuple[int, float]]]:
-        """The sound, and (character, seconds) of each word."""
+    def __call__(self, text: str) -> Spoken:
         self.samples, self.words = [], []
         given = text.encode()
         self.library.espeak_Synth(given, len(given) + 1, 0, 1, 0, 1, None, None)
@@ -182,13 +230,14 @@ class Espeak:
         sound = torch.from_numpy(np.concatenate(self.samples))
         wanted = round(len(sound) * RATE / self.rate)
         resampled = torch.nn.functional.interpolate(sound[None, None], wanted, mode="linear")[0, 0]
-        return resampled, self.words
+        ends = [begun for _, begun in self.words[1:]] + [len(resampled) / RATE]
+        return resampled, [(at, start, end) for (at, start), end in zip(self.words, ends, strict=True)]
 
 
 @functools.cache
-def espeak() -> Espeak:
-    """The one there may be in a process: its library hangs when it is initialised again."""
-    return Espeak()
+def engines() -> tuple[Flite, Espeak]:
+    """Those there may be in a process: espeak-ng's library hangs when it is initialised again."""
+    return Flite(), Espeak()
 
 
 def write_wave(path: Path, sound: torch.Tensor) -> None:
@@ -201,58 +250,75 @@ def write_wave(path: Path, sound: torch.Tensor) -> None:
         file.writeframes((sound.clamp(-1, 1) * 32767).to(torch.int16).numpy().tobytes())
 
 
-def spoken(texts: list[str], out: Path, rng: random.Random) -> Iterator[tuple[int, str, Path, list]]:
-    """(number, text, file, [(first character, last + 1, seconds from, to)]): clauses by flite, words by espeak-ng."""
+@dataclass(frozen=True)
+class Clip:
+    """A text that was spoken into a file; each word as (first character, last + 1, seconds from, to)."""
+
+    number: int
+    text: str
+    file: Path
+    words: list[tuple[int, int, float, float]]
+
+    @property
+    def times(self) -> list[tuple[float, float]]:
+        return [(start, end) for *_, start, end in self.words]
+
+
+def spoken(texts: list[str], out: Path, rng: random.Random) -> Iterator[Clip]:
+    """By turns in a voice of flite and by espeak-ng."""
     (out / "wav").mkdir(parents=True, exist_ok=True)
-    speak = espeak()
+    flite, espeak = engines()
     for n, text in enumerate(texts):
-        file = out / "wav" / f"{n}.wav"
-        if n % 2:
-            sound, words = speak(text)
-            ends = [time for _, time in words[1:]] + [len(sound) / RATE]
-            spans = [
-                (at, at + len(re.match(r"\S*", text[at:])[0]), time, end)
-                for (at, time), end in zip(words, ends, strict=True)
-            ]
-        else:
-            voice, pieces, spans, time = rng.choice(("slt", "rms", "awb")), [], [], 0.0
-            for match in re.finditer(r"[^,;:]+[,;:]?\s*", text):
-                pieces += [flite(match[0], voice), torch.zeros(int(0.1 * RATE))]
-                length = len(pieces[-2]) / RATE
-                spans.append((*match.span(), time, time + length))
-                time += length + 0.1
-            sound = torch.cat(pieces)
+        if not text.isascii():
+            continue  # flite reads nothing else
+        sound, words = espeak(text) if n % 2 else flite(text, rng.choice(("slt", "rms", "awb")))
         if len(sound) < 14 * RATE:
+            file = out / "wav" / f"{n}.wav"
             write_wave(file, sound)
-            yield n, text, file, spans
+            yield Clip(n, text, file, [(at, at + len(re.match(r"\S*", text[at:])[0]), a, b) for at, a, b in words])
 
 
 def speech_cases(reader, texts: list[str], out: Path, rng: random.Random) -> Iterator[Case]:
-    told = list(spoken(texts, out, rng))
+    clips = list(spoken(texts, out, rng))
     own = {}
-    for some in batches(told, BATCH):
-        own.update(zip([one[0] for one in some], reader.write([read_wave(one[2]) for one in some]), strict=True))
+    for some in batches(clips, BATCH):
+        own.update(zip([c.number for c in some], reader.write([read_wave(c.file) for c in some]), strict=True))
     every = [word for text in texts for word in text.split()]
-    for n, text, file, spans in told:
-        name = f"wav/{file.name}"
-        yield Case(n, "intact, own", name, own[n])
-        yield Case(n, "intact, reference", name, text)
-        content = [s for s in spans if len(text[s[0] : s[1]]) > 3]
-        if len(content) < 2:
-            continue
-        a, b, first, last = rng.choice(content)
-        kind = "word" if n % 2 else "clause"
-        yield Case(n, f"reference {kind}", name, f"{text[:a]}{text[b:]}".strip(), (first, last))
-        swapped = " ".join(rng.choice(every) if text[a:b].split()[:1] == [w] else w for w in text.split())
-        yield Case(n, "substitution", name, swapped, (first, last))
-    for one, two in zip(told[::2], told[1::2], strict=False):
-        sounds = [read_wave(one[2]), read_wave(two[2])]
-        sound, spans = reader.join(sounds)
-        name = f"wav/{one[0]}+{two[0]}.wav"
+    for clip in clips:
+        yield from of_clip(clip, own[clip.number], every, rng)
+    for one, two in zip(clips[::2], clips[1::2], strict=False):
+        sound, spans = reader.join([read_wave(one.file), read_wave(two.file)])
+        name = f"wav/{one.number}+{two.number}.wav"
         write_wave(out / name, sound)
-        yield Case(one[0], "intact, joined", name, f"{own[one[0]]} {own[two[0]]}")
+        times = one.times + [(a + spans[1][0], b + spans[1][0]) for a, b in two.times]
+        yield Case(one.number, "intact, joined", name, f"{own[one.number]} {own[two.number]}", None, times)
         gone = rng.choice((0, 1))
-        yield Case(one[0], "sentence", name, own[(two, one)[gone][0]], spans[gone])
+        yield Case(one.number, "sentence", name, own[(two, one)[gone].number], spans[gone], times)
+
+
+def of_clip(clip: Clip, own: str, every: list[str], rng: random.Random) -> Iterator[Case]:
+    """A word, a clause left out of the human text and of the model's own; a word replaced; nothing."""
+    text, name = clip.text, f"wav/{clip.file.name}"
+
+    def case(kind: str, output: str, gone=None) -> Case:
+        return Case(clip.number, kind, name, output, gone, clip.times)
+
+    yield case("intact, own", own)
+    yield case("intact, reference", text)
+    words = [word for word in clip.words if sum(c.isalnum() for c in text[word[0] : word[1]]) > 3]
+    if len(words) > 1:
+        a, b, *gone = rng.choice(words)
+        yield case("reference word", f"{text[:a]}{text[b:]}".replace("  ", " ").strip(), tuple(gone))
+        a, b, *gone = rng.choice(words)
+        yield case("substitution", f"{text[:a]}{rng.choice(every)}{text[b:]}", tuple(gone))
+        if said := [word for word in words if own.split().count(text[word[0] : word[1]]) == 1]:
+            a, b, *gone = rng.choice(said)
+            yield case("word", " ".join(w for w in own.split() if w != text[a:b]), tuple(gone))
+    clauses = [m.span() for m in re.finditer(r"[^,;:]+[,;:]?\s*", text) if len(m[0].split()) > 2]
+    if len(clauses) > 1:
+        a, b = rng.choice(clauses)
+        inside = [word for word in clip.words if a <= word[0] < b]
+        yield case("reference clause", f"{text[:a]}{text[b:]}".strip(), (inside[0][2], inside[-1][3]))
 
 
 # ---- scores
@@ -260,55 +326,78 @@ def speech_cases(reader, texts: list[str], out: Path, rng: random.Random) -> Ite
 
 @dataclass(frozen=True)
 class Scored:
-    """One case under every method: scores of the item, scores of its parts, and which parts are gone."""
+    """One case under every method."""
 
     item: int
     kind: str
     alarm: bool
     marked: list[bool]
-    gone: list[bool]
+    """Of the parts, and which of them are gone."""
+    marked_gone: list[bool]
     items: dict[str, float]
-    parts: dict[str, list[float]]
+    words: dict[str, list[float]]
+    """Of the words, and which of them are gone. Words of a text are its parts."""
+    gone: list[bool]
 
 
-def scored(model, eager, tokenizer, listeners, cases: list[Case], load, embed) -> list[Scored]:
+def attention_of(eager, inputs: dict, read: torch.Tensor, sounds: list[str] | None):
+    """The pass with all attention rows; a sound that several cases of a batch share is encoded once."""
+    more = {}
+    if sounds:
+        first = {sound: n for n, sound in reversed(list(enumerate(sounds)))}
+        order = list(first)
+        states = eager.get_encoder()(inputs["input_features"][list(first.values())]).last_hidden_state
+        more["encoder_outputs"] = (states[[order.index(sound) for sound in sounds]],)
+    return eager(**inputs, **more, decoder_input_ids=read, output_attentions=True, use_cache=False)
+
+
+def scored(eager, tokenizer, listeners, cases: list[Case], load, embed) -> list[Scored]:
     """A batch of cases under all methods."""
-    reader = reader_of(model, tokenizer)
+    reader = reader_of(eager, tokenizer)
+    speech = reader.unit == "seconds"
     pairs = [(load(case.source), case.output) for case in cases]
-    ours = list(dwindle.omissions(model, tokenizer, pairs, listeners, BATCH))
     sources = [reader.read(source) for source, _ in pairs]
     inputs, read, rows = reader.batch(sources, [output for _, output in pairs])
     with torch.inference_mode():
-        out = eager(**inputs, decoder_input_ids=read, output_attentions=True, use_cache=False)
+        out = attention_of(eager, inputs, read, [case.source for case in cases] if speech else None)
         likely = out.logits[:, :-1].log_softmax(-1).gather(-1, read[:, 1:, None])[..., 0]
     every = torch.stack(out.cross_attentions, 1).flatten(1, 2)  # (B, L * H, T, S)
-    chosen = [all_heads(model).index(head) for head in listeners.heads]
-    published = [
-        all_heads(model).index(tuple(h)) for h in getattr(eager.generation_config, "alignment_heads", None) or []
-    ]
+    heads = all_heads(eager)
+    published = [heads.index(tuple(h)) for h in getattr(eager.generation_config, "alignment_heads", None) or []]
     found = []
-    for n, (case, one, source) in enumerate(zip(cases, ours, sources, strict=True)):
-        gone = [bool(case.gone) and case.gone[0] <= p.start + 1e-6 < case.gone[1] for p in source.parts]
+    for n, (case, source) in enumerate(zip(cases, sources, strict=True)):
         attention = every[n][:, rows[n], : len(source.owner)]
+        chosen = attention[[heads.index(head) for head in listeners.heads]]
+        one = listeners.finding(source, chosen, "" if speech else case.source)
         kinds = {"all heads, coverage": attention.sum(1), "all heads, peak": attention.amax(1)}
-        kinds["chosen heads, coverage"] = attention[chosen].sum(1)
-        kinds["chosen heads, peak"] = attention[chosen].amax(1)
+        kinds |= {"chosen heads, coverage": chosen.sum(1), "chosen heads, peak": chosen.amax(1)}
         if published:
             kinds["published alignment heads, peak"] = attention[published].amax(1)
         parts = {name: (-source.of_parts(kept).mean(0)) for name, kept in kinds.items()}
+        parts["listeners"] = torch.tensor(one.scores)
         items = {name: item_score(scores) for name, scores in parts.items()}
         items["log-probability"] = -float(likely[n][rows[n, 1:]].mean())
         items["length ratio"] = source.length / (1 + len(case.output))
-        if reader.unit == "characters":
+        if not speech:
             items["attention to </s>"] = float(attention[..., -1].mean())
         if embed is not None:
             items["sentence embeddings"] = -embed(case.source, case.output)
-        parts, items = parts | {"listeners": torch.tensor(one.scores)}, items | {"listeners": one.score}
+        where = [(part.start, part.end) for part in source.parts]
         marked = [score > listeners.part_threshold for score in one.scores]
-        found.append(
-            Scored(case.item, case.kind, one.alarm, marked, gone, items, {k: v.tolist() for k, v in parts.items()})
-        )
+        words = [time for time in case.words or where if shared(time, where).sum() > 0]
+        weights = np.array([shared(time, where) / shared(time, where).sum() for time in words])
+        told = {name: (weights @ scores.double().numpy()).tolist() for name, scores in parts.items()}
+        found.append(Scored(case.item, case.kind, one.alarm, marked, gone(case, where), items, told, gone(case, words)))
     return found
+
+
+def shared(span: tuple[float, float], parts: list[tuple[float, float]]) -> np.ndarray:
+    """How much of a span lies in each of the parts."""
+    return np.array([max(0.0, min(span[1], end) - max(span[0], start)) for start, end in parts])
+
+
+def gone(case: Case, spans: list[tuple[float, float]]) -> list[bool]:
+    return [case.gone is not None and case.gone[0] <= (a + b) / 2 < case.gone[1] for a, b in spans]
 
 
 def with_interval(scored: list[Scored], value) -> str:
@@ -325,15 +414,15 @@ def with_interval(scored: list[Scored], value) -> str:
     return f"{value(scored):.3f} ({low:.3f}-{high:.3f})"
 
 
-def part_auroc(cases: list[Scored], method: str) -> float:
-    scores = np.array([score for case in cases for score in case.parts[method]])
+def word_auroc(cases: list[Scored], method: str) -> float:
+    scores = np.array([score for case in cases for score in case.words[method]])
     return auroc(np.array([gone for case in cases for gone in case.gone], dtype=bool), scores)
 
 
 def item_auroc(cases: list[Scored], kind: str, method: str) -> float:
     beside = INTACT.get(kind, "intact, reference" if kind.startswith("reference") else "intact, own")
     both = [c for c in cases if c.kind in (kind, beside) and c.items[method] is not None]
-    return auroc(np.array([c.kind == kind for c in both]), np.array([c.items[method] for c in both]))
+    return auroc(np.array([c.kind == kind for c in both], dtype=bool), np.array([c.items[method] for c in both]))
 
 
 def table(title: str, columns: list[str], rows: dict[str, list[str]]) -> None:
@@ -344,14 +433,14 @@ def table(title: str, columns: list[str], rows: dict[str, list[str]]) -> None:
 
 def tables(scored: list[Scored], listeners) -> None:
     kinds = [k for k in dict.fromkeys(c.kind for c in scored) if not k.startswith("intact")]
-    methods = list(scored[0].parts)
+    methods = list(scored[0].words)
     of = {kind: [c for c in scored if c.kind == kind] for kind in dict.fromkeys(c.kind for c in scored)}
     print(f"Heads {list(listeners.heads)}; held-out AUROC while choosing: {listeners.auroc}")
     print(", ".join(f"{kind}: {len(some)}" for kind, some in of.items()))
     table(
-        "AUROC of parts",
+        "AUROC of words",
         kinds,
-        {m: [with_interval(of[k], lambda some, m=m: part_auroc(some, m)) for k in kinds] for m in methods},
+        {m: [with_interval(of[k], lambda some, m=m: word_auroc(some, m)) for k in kinds] for m in methods},
     )
     told = list(scored[0].items)
     table(
@@ -362,7 +451,7 @@ def tables(scored: list[Scored], listeners) -> None:
     rows = {}
     for kind, some in of.items():
         marked = np.array([m for c in some for m in c.marked])
-        gone = np.array([g for c in some for g in c.gone], dtype=bool)
+        gone = np.array([g for c in some for g in c.marked_gone], dtype=bool)
         both = (marked & gone).sum()
         right = [f"{both / max(marked.sum(), 1):.2f}", f"{both / max(gone.sum(), 1):.2f}"] if gone.any() else ["", ""]
         rows[kind] = [f"{np.mean([c.alarm for c in some]):.3f}", f"{marked[~gone].mean():.3f}", *right]
@@ -388,6 +477,41 @@ def cost(model, tokenizer, listeners, pairs: list[tuple[str, str]], rounds: int 
             pass
         ratios.append((time.process_time() - middle) / (middle - began))
     print(f"{len(pairs)} pairs: {sorted(ratios)[rounds // 2]:.2f} times a plain forward pass ({ratios})")
+
+
+def rates(model, tokenizer, listeners, pairs: list[tuple[str, str]], draws: int = 1000) -> None:
+    """Intact outputs that are alarmed, at the threshold that was set and at many that are set on a random half."""
+    reader = reader_of(model, tokenizer)
+    outputs = {"own": [o for some in batches(pairs, BATCH) for o in reader.write([s for s, _ in some])]}
+    outputs["reference"] = [reference for _, reference in pairs]
+    scores = {}
+    for kind, texts in outputs.items():
+        both = zip([source for source, _ in pairs], texts, strict=True)
+        found = list(dwindle.omissions(model, tokenizer, both, listeners, BATCH))
+        scores[kind] = np.array([one.score for one in found])
+        marked = np.concatenate([np.array(one.scores) > listeners.part_threshold for one in found])
+        count, share = int((scores[kind] > listeners.threshold).sum()), marked.mean()
+        low, high = proportion(count, len(found))
+        print(
+            f"{kind}: {count} of {len(found)} alarmed ({low:.3f}-{high:.3f}); {share:.3f} of {len(marked)} words marked"
+        )
+    rng, half, asked = np.random.default_rng(1), len(pairs) // 2, listeners.false_alarms
+    for kind in scores:
+        for other in scores:
+            got = []
+            for _ in range(draws):
+                order = rng.permutation(len(pairs))
+                threshold = conformal(scores[kind][order[:half]].tolist(), asked)
+                got.append((scores[other][order[half:]] > threshold).mean())
+            low, high = np.quantile(got, [0.025, 0.975])
+            print(f"set on {half} {kind}, {other}: {asked:.0%} asked, {np.mean(got):.3f} got ({low:.3f}-{high:.3f})")
+
+
+def proportion(count: int, total: int) -> tuple[float, float]:
+    """Wilson's 95 % interval."""
+    share, z = count / total, 1.96
+    middle, width = share + z * z / 2 / total, z * (share * (1 - share) / total + (z / 2 / total) ** 2) ** 0.5
+    return (middle - width) / (1 + z * z / total), (middle + width) / (1 + z * z / total)
 
 
 # ---- the steps
@@ -425,7 +549,7 @@ def embedder(path: str | None):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("world", choices=["text", "speech", "cost"])
+    parser.add_argument("world", choices=["text", "speech", "rates", "cost"])
     for name in ("model", "newstest", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--year", type=int, default=2019)
@@ -458,12 +582,12 @@ def main() -> None:
             sources = [source for source, _ in given]
         else:
             folder = asked.out / "ordinary"
-            sources = [read_wave(one[2]) for one in spoken([e for _, e in given], folder, rng)]
+            sources = [read_wave(clip.file) for clip in spoken([e for _, e in given], folder, rng)]
         dwindle.listeners(model, tokenizer, sources).save(asked.out)
     listeners = dwindle.Listeners.load(asked.out)
     pairs = pairs_of(asked.newstest, asked.year, asked.items, 90 if text else 45)
-    if asked.world == "cost":
-        cost(model, tokenizer, listeners, pairs)
+    if asked.world in ("rates", "cost"):
+        {"rates": rates, "cost": cost}[asked.world](model, tokenizer, listeners, pairs)
         return
     english = [e for _, e in pairs]
     cases = [
@@ -486,7 +610,7 @@ def main() -> None:
         lambda done: (
             asdict(one)
             for some in batches(cases[len(done) :], BATCH)
-            for one in scored(model, eager, tokenizer, listeners, some, load, embed)
+            for one in scored(eager, tokenizer, listeners, some, load, embed)
         ),
     )
     tables([Scored(**one) for one in found], listeners)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dwindle.listening.audit import omissions
     from dwindle.listening.choose import listeners
     from dwindle.listening.listeners import Finding, Listeners
+    from dwindle.listening.repair import repair
     from dwindle.metrics.evaluate import evaluate
     from dwindle.models.loading import from_pretrained
 
@@ -50,6 +51,7 @@ __all__ = [
     "listeners",
     "omissions",
     "record",
+    "repair",
     "rule",
     "source_span",
 ]
@@ -66,6 +68,7 @@ _HOMES = {
     "listening.audit": ["omissions"],
     "listening.choose": ["listeners"],
     "listening.listeners": ["Finding", "Listeners"],
+    "listening.repair": ["repair"],
     "metrics.evaluate": ["evaluate"],
     "models.loading": ["from_pretrained"],
 }

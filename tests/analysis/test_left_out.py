@@ -87,7 +87,7 @@ def parts_of(count, coverage):
         lines = example.references[0].split("\n")
         item = Item(example.id, lines[0], example.references, example.source, extra={"gold": example.gold})
         places = [m.start() for m in left_out.re.finditer(r"\S+", example.source)]
-        parts += left_out.judged(item, *coverage(item, places), places)
+        parts += left_out.judged(item, coverage(item, places), places)
     return parts
 
 
@@ -99,7 +99,8 @@ def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing()
         said = np.array(
             [any(a <= p < b and not left for (a, b), (left, *_) in zip(spans, truth, strict=True)) for p in places]
         )
-        return rng.random(len(places)), said + 0.01 * rng.random(len(places))
+        told = said + 0.01 * rng.random(len(places))
+        return {"effective coverage": told, "raw attention": rng.random(len(places))}
 
     effective, raw, lexical = left_out.verdicts(parts_of(60, knowing))
     assert (effective.auroc, effective.precision, effective.recall) == (1, 1, 1)
@@ -110,7 +111,7 @@ def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing()
 
 
 def test_one_kind_of_parts_alone_cannot_be_judged():
-    part = left_out.JudgedPart("a", True, True, False, (1.0, 1.0, 1.0))
+    part = left_out.JudgedPart("a", True, True, False, {"raw attention": 1.0})
     with pytest.raises(ValueError, match="both kinds"):
         left_out.verdicts([part, part])
 
@@ -118,7 +119,7 @@ def test_one_kind_of_parts_alone_cannot_be_judged():
 def test_a_world_without_parts_is_refused_in_one_sentence():
     item = Item("a", "x", source="x", extra={"gold": {"world": "scenes"}})
     with pytest.raises(ValueError, match="newsroom, phrasebook"):
-        left_out.judged(item, np.ones(1), np.ones(1), [0])
+        left_out.judged(item, {}, [0])
 
 
 def test_a_fact_told_with_another_verb_is_misreported():

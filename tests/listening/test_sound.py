@@ -1,7 +1,9 @@
 """Sounds: what counts as something to leave out, and how files are read."""
 
 import json
+import random
 import wave
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,7 @@ import transformers as hf
 import dwindle
 from dwindle.listening.heads import all_heads, peaks
 from dwindle.listening.listeners import Listeners
-from dwindle.listening.sound import RATE, SoundReader, read_wave
+from dwindle.listening.sound import RATE, SoundReader, read_wave, words_per_second
 
 LENGTH = 2.0
 """Seconds that the tiny model reads."""
@@ -53,8 +55,8 @@ def tone(seconds, loud=0.5):
 def test_silence_has_nothing_to_leave_out(reader):
     assert reader.read(torch.zeros(RATE)).parts == ()
     assert reader.read(torch.zeros(0)).parts == ()
-    quiet = torch.cat([tone(0.5), torch.zeros(RATE // 2), tone(0.5, 0.005)])
-    assert [(part.start, part.end) for part in reader.read(quiet).parts] == [(0.0, 0.5)]
+    quiet = torch.cat([tone(0.4), torch.zeros(RATE // 2), tone(0.5, 0.005)])
+    assert [(part.start, part.end) for part in reader.read(quiet).parts] == [(0.0, 0.2), (0.2, 0.4)]
 
 
 def test_what_is_beyond_the_models_window_is_unread(reader):
@@ -118,3 +120,40 @@ def test_the_language_that_is_set_does_not_make_another_tokenizer(reader, monkey
     before = reader.probe()
     monkeypatch.setattr(Letters, "start", (41, 42))
     assert reader.probe() == before
+
+
+def test_a_stretch_as_long_as_a_word_is_taken_out_between_quiet_places(reader):
+    sound = torch.cat([tone(0.5), torch.zeros(RATE // 10), tone(0.4), torch.zeros(RATE // 10), tone(0.9)])
+    rest, (start, end) = reader.shorten(sound, random.Random(1))
+    assert 0.2 <= end - start <= 0.65
+    assert len(sound) - len(rest) == round((end - start) * RATE)
+    assert torch.equal(rest[: round(start * RATE)], sound[: round(start * RATE)])
+    assert reader.shorten(tone(0.5), random.Random(1)) is None
+
+
+def test_words_are_counted_once_each():
+    assert words_per_second("Boom, boom BOOM", 3.0) == pytest.approx(1 / 3)
+    assert words_per_second("the mayor said no", 2.0) == 2.0
+    assert words_per_second("\u6ce8\u610f\u529b\u529b", 1.5) == 2.0
+
+
+@pytest.mark.parametrize(("hears", "spans"), [("a b c d", [(0.0, 1.0)]), ("boom boom boom boom", []), ("", [])])
+def test_only_speech_can_be_left_out(model, reader, monkeypatch, hears, spans):
+    """What the model, given a marked stretch alone, writes of it decides whether that is speech."""
+    monkeypatch.setattr(SoundReader, "write", lambda self, sounds: [hears] * len(sounds))
+    ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "seconds", {}, True, tuple(reader.probe()), {}, 2.0)
+    (found,) = dwindle.omissions(model, reader.processor, [(tone(1.0), "")], ears)
+    assert [(span.start, span.end) for span in found.spans] == spans
+    assert found.alarm == bool(spans)
+    assert found.score is not None or not spans
+
+
+def test_the_whole_way_with_sounds(model, reader, monkeypatch):
+    """Heads of a model that was never trained tell nothing, and what is said of them is a number."""
+    monkeypatch.setattr(SoundReader, "write", lambda self, sounds: ["abc de"] * len(sounds))
+    sounds = [torch.cat([tone(0.3), torch.zeros(RATE // 20), tone(0.35 + n / 100)]) for n in range(30)]
+    found = dwindle.listeners(model, reader.processor, sounds)
+    assert set(found.auroc) >= {"sentences", "sentences, all heads"}
+    assert 0 < found.words_per_second < 2.0
+    told = list(dwindle.omissions(model, reader.processor, [(sounds[0], "abc")], replace(found, tells=True)))
+    assert len(told[0].scores) == len(told[0].parts) > 0

@@ -1,9 +1,15 @@
 """What listeners say was left out, drawn."""
 
+import json
 import re
+from dataclasses import replace
 
+import pytest
+
+from dwindle.listening import bulk
 from dwindle.listening.listeners import Finding, Listeners, Span
-from dwindle.report import heard
+from dwindle.report import heard, report
+from tests import folders
 
 EARS = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "characters", {}, True, (), {"calibrated_on": 40})
 
@@ -40,3 +46,33 @@ def test_a_sound_page_may_play_what_is_in_it_and_nothing_else():
 
 def test_silence_is_said():
     assert "nothing here" in heard.text_section(Finding(None, False, (), (), (), 1, 1), ".", EARS).lead
+
+
+@pytest.fixture
+def audited(tmp_path):
+    """Outputs with findings beside them, as ``dwindle omissions`` leaves them; the second item is alarmed."""
+    path = folders.plain(tmp_path / "a.jsonl", 1, count=3)
+    sources = [record["source"] for record in folders.records(1, count=3)]
+    records = [
+        {"id": f"item-{n}", "score": float(n), "alarm": n == 1, "spans": [], "chars": [0.5] * len(source)}
+        for n, source in enumerate(sources)
+    ]
+    records[1]["spans"] = [{"start": 0, "end": 5, "text": sources[1][:5], "score": 3.5}]
+    bulk.findings_of(path).write_text("".join(json.dumps(record) + "\n" for record in records))
+    told = {"calibrated_on": 40, "outputs": bulk.digest(path)}
+    replace(EARS, origin=told).save(bulk.ears_of(bulk.findings_of(path)))
+    return path, sources[1]
+
+
+def test_a_report_marks_what_an_audit_found_with_its_error_rate(audited):
+    path, source = audited
+    text = report.html(report.make([path]))
+    assert "1 of 3 outputs are alarmed. Of outputs that leave nothing out, 5% would be alarmed" in text
+    assert f'<mark class="met" title="score 3.5">{source[:5]}</mark>' in text
+    assert "item-1, score 1.00" in text
+
+
+def test_findings_of_other_outputs_are_not_shown(audited):
+    path, _ = audited
+    folders.plain(path, 2, count=3)
+    assert "No outputs here were audited, or they have changed since" in report.html(report.make([path]))

@@ -28,7 +28,7 @@ def test_every_section_is_there_for_plain_outputs(two):
     text = report.html(report.make(two))
     assert ids(text) == [
         *("results", "tradeoff", "ablation", "repetition", "novelty", "layout", "entropy"),
-        *("examples", "coverage", "left-out", "settings", "paper"),
+        *("examples", "coverage", "marked", "left-out", "settings", "paper"),
     ]
     assert "not run" in text
 

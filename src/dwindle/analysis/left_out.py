@@ -2,8 +2,8 @@
 
 A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its tokens over the
 mean of all tokens: 1 is average, 0 was never looked at. A part that the model was not given, since the source was
-cut, has none. Where the truth is known, in the synthetic worlds, shares are judged by AUROC, next to two rivals: raw
-attention and lexical overlap.
+cut, has none. Where the truth is known, in the synthetic worlds, shares are judged by AUROC, next to their rivals: raw
+attention, lexical overlap, and the listeners where outputs were audited.
 
 Attention tells disengagement, not misstatement: a sentence with no share was hardly used, but one with a large share
 may still be misreported. Reads coverage and texts; loads no model.
@@ -28,7 +28,6 @@ Span = tuple[int, int]
 Array = npt.NDArray[np.floating[Any]]
 Places = Sequence[int] | npt.NDArray[np.int64]
 
-METHODS = ("effective coverage", "raw attention", "lexical overlap")
 RESAMPLES = 500
 THRESHOLD = 0.5
 """The share at or below which a page marks a sentence as left out. On newsroom such a mark was always right, and found
@@ -45,8 +44,8 @@ class JudgedPart:
     """Whether the reference states it: leaving it out is a fault."""
     misreported: bool
     """Whether it is left out in the sense that the output speaks of its thing but says something else of it."""
-    scores: tuple[float, ...]
-    """Of METHODS; low is left out."""
+    scores: dict[str, float]
+    """By method; low is left out."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +101,37 @@ def overlap(source: str, parts: Sequence[Span], output: str) -> list[float]:
     return [sum(w for word, w in of.items() if word in said) / (sum(of.values()) or 1) for of in weights]
 
 
-def judged(item: Item, raw: Array, effective: Array, places: Places) -> list[JudgedPart]:
-    """The parts of one item of a synthetic world, with the truth and the scores; without those that are in doubt."""
+def judged(
+    item: Item, covered: dict[str, Array], places: Places, marks: Sequence[float | None] | None = None
+) -> list[JudgedPart]:
+    """The parts of one item of a synthetic world, with the truth and the scores; without those that are in doubt.
+
+    Args:
+        covered: by method, what each position got, (S,).
+        places: (S,) of positions in the source.
+        marks: the listeners' score of each character, if the outputs were audited.
+    """
     gold, source = item.extra["gold"], item.source or ""
     known = _KNOWN.get(gold.get("world"))
     if known is None:
         raise ValueError(f"of {gold.get('world')!r} it is not known which part tells what: take {', '.join(_KNOWN)}")
     spans, truth = known(gold, source, item.hypothesis)
-    rows = zip(shares(effective, places, spans), shares(raw, places, spans), strict=True)
-    scores = zip(rows, overlap(source, spans, item.hypothesis), strict=True)
+    told: dict[str, Sequence[float | None]] = {name: shares(each, places, spans) for name, each in covered.items()}
+    told["lexical overlap"] = overlap(source, spans, item.hypothesis)
+    if marks is not None:
+        told["listeners"] = [_heard(marks[first:last]) for first, last in spans]
+    scores = [dict(zip(told, row, strict=True)) for row in zip(*told.values(), strict=True)]
     return [
-        JudgedPart(item.id, left, wanted, misreported, (used, looked, said))
-        for (left, wanted, misreported), ((used, looked), said) in zip(truth, scores, strict=True)
-        if left is not None and used is not None and looked is not None
+        JudgedPart(item.id, left, wanted, misreported, {k: v for k, v in row.items() if v is not None})
+        for (left, wanted, misreported), row in zip(truth, scores, strict=True)
+        if left is not None and None not in row.values()
     ]
+
+
+def _heard(marks: Sequence[float | None]) -> float | None:
+    """Minus the mean score of a part's characters; None where nothing was scored."""
+    known = [mark for mark in marks if mark is not None]
+    return -sum(known) / len(known) if known else None
 
 
 Truth = list[tuple[bool | None, bool, bool]]
@@ -181,8 +197,8 @@ def verdicts(parts: Sequence[JudgedPart], seed: int = 1) -> list[Verdict]:
     names = {item: k for k, item in enumerate(dict.fromkeys(part.item for part in parts))}
     items = np.array([names[part.item] for part in parts])
     return [
-        _verdict(method, left, np.array([part.scores[k] for part in parts]), items, seed)
-        for k, method in enumerate(METHODS)
+        _verdict(method, left, np.array([part.scores[method] for part in parts]), items, seed)
+        for method in parts[0].scores
     ]
 
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dwindle.analysis.audited import Audited, audited
 from dwindle.analysis.highlight import repeats
 from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
 from dwindle.folder import coverage_file, names, traces
+from dwindle.folder.outputs import Item
 from dwindle.folder.run import Run
 from dwindle.folder.traces import Trace
 
@@ -117,10 +119,16 @@ def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[
     judgements = {}
     for arm, one in zip(measured.test.arms, found, strict=True):
         items = [i for i in arm.runs[0].outputs.items if i.id in one.places and isinstance(i.extra.get("gold"), dict)]
+        told = audited(arm.runs[0])
         try:
-            parts = [p for i in items for p in judged(i, one.raw[i.id], one.effective[i.id], one.places[i.id])]
+            parts = [p for i in items for p in _judged(i, one, told)]
         except ValueError:
             continue  # a world of which it is not known which part tells what
         if parts:
             judgements[arm.name] = parts
     return judgements
+
+
+def _judged(item: Item, one: Covered, told: Audited | None) -> list[JudgedPart]:
+    covered = {"effective coverage": one.effective[item.id], "raw attention": one.raw[item.id]}
+    return judged(item, covered, one.places[item.id], told.records[item.id]["chars"] if told else None)

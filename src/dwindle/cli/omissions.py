@@ -42,7 +42,7 @@ def omissions(
     next(bulk.items(outputs), None)  # a file that cannot be read is told before a model is loaded
     network, tokenizer = opened(model)
     chosen = _listeners(network, tokenizer, model, outputs, listeners, false_alarms)
-    target = out or outputs.with_suffix(".omissions.jsonl")
+    target = out or bulk.findings_of(outputs)
     summary = bulk.audit(outputs, target, network, tokenizer, chosen, batch)
     if as_json:
         with target.open(encoding="utf-8") as file:

@@ -32,6 +32,10 @@ class Run:
         file = self.path / name
         return file if file.is_file() else None
 
+    @property
+    def outputs_file(self) -> Path:
+        return self.path if self.path.is_file() else self.path / names.OUTPUTS
+
     def checked(self) -> Self:
         """This run, once every file was read: what is damaged shows now."""
         for read in ("outputs", "scores", "settings", "record"):
@@ -54,7 +58,7 @@ class Run:
 
     @cached_property
     def outputs(self) -> Outputs:
-        return outputs.read(self.path if self.path.is_file() else self.path / names.OUTPUTS)
+        return outputs.read(self.outputs_file)
 
     @property
     def scores(self) -> Scores:

@@ -7,17 +7,22 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from dwindle.listening.heads import peaks
 from dwindle.listening.listeners import Finding, Listeners
 from dwindle.listening.readers import reader_of
-from dwindle.listening.source import Reader, batches
+from dwindle.listening.sound import SoundReader
+from dwindle.listening.source import Reader, ReadSource, batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _AHEAD = 16
 """Batches that are sorted by length together."""
+
+LEAST_SPEECH = 1.0
+"""Seconds: words in a shorter stretch cannot be counted, and it is taken for speech."""
 
 Pair = tuple[Any, str]
 """A source and an output."""
@@ -66,4 +71,17 @@ def _judged(model: "PreTrainedModel", reader: Reader, pairs: list[Pair], listene
         inputs, read, rows = reader.batch([sources[n] for n in said], [pairs[n][1] for n in said])
         heard.update(zip(said, peaks(model, listeners.heads, inputs, read, rows).cpu(), strict=True))
     texts = [source if isinstance(source, str) else "" for source, _ in pairs]
-    return [listeners.judged(source, heard[n], texts[n]) for n, source in enumerate(sources)]
+    found = [listeners.judged(source, heard[n], texts[n]) for n, source in enumerate(sources)]
+    if not isinstance(reader, SoundReader) or not listeners.words_per_second:
+        return found
+    return [_of_speech(reader, sources[n], heard[n], one, listeners) for n, one in enumerate(found)]
+
+
+def _of_speech(reader: SoundReader, source: ReadSource, heard: Tensor, found: Finding, listeners: Listeners) -> Finding:
+    """The finding, without an alarm for music or noise: in such stretches there is nothing to leave out."""
+    long = [(span.start, span.end) for span in found.spans if span.end - span.start >= LEAST_SPEECH]
+    if not found.alarm or not long:
+        return found
+    rates = reader.rates(source, long)
+    other = [span for span, rate in zip(long, rates, strict=True) if rate < listeners.words_per_second]
+    return listeners.judged(source.without(other), heard) if other else found

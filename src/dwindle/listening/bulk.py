@@ -2,14 +2,14 @@
 
 A line of input has an ``id``, a ``hypothesis``, and a ``source`` (text) or an ``audio`` (a WAV file, from the folder of
 the input). Results grow in a hidden file beside the output, named after a fingerprint of all that makes them; when it
-is complete it takes the output's name.
+is complete it takes the output's name, and the listeners lie beside it.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,16 @@ from dwindle.listening.sound import read_wave
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+def findings_of(outputs: Path) -> Path:
+    """Where the findings of a file of outputs go, unless it is said otherwise."""
+    return outputs.with_suffix(".omissions.jsonl")
+
+
+def ears_of(findings: Path) -> Path:
+    """Where the listeners that made a file of findings are kept: a reader wants their error rate."""
+    return findings.with_suffix(".listeners.json")
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ def audit(
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
         file.flush()
         os.fsync(file.fileno())
+    replace(listeners, origin=listeners.origin | {"outputs": digest(path)}).save(ears_of(out))
     half_done.replace(out)
     items_done = alarmed = unread = 0
     for record in results(out):
@@ -103,12 +114,15 @@ def _fields(record: Any, where: str) -> tuple[str, str, str]:
     return str(record["id"]), source, output
 
 
-def _fingerprint(path: Path, listeners: Listeners) -> str:
-    digest = hashlib.sha256(json.dumps(asdict(listeners), sort_keys=True).encode())
+def digest(path: Path) -> str:
+    """Of a file's content: tells whether findings are of the outputs that are there."""
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()[:16]
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fingerprint(path: Path, listeners: Listeners) -> str:
+    made_by = json.dumps([asdict(listeners), digest(path)], sort_keys=True)
+    return hashlib.sha256(made_by.encode()).hexdigest()[:16]
 
 
 def _whole_lines(path: Path) -> int:

@@ -1,9 +1,9 @@
 """``listeners``: finds the heads of a model that tell what was read, with no labels, by deletions of its own making.
 
 From ordinary sources the model writes its own outputs. Then something is left out, in two ways: two or three sources
-are joined with the outputs of all but one; and a word is taken out of a source, the model writes the output of the
-rest, and that is held against the whole source. A head tells what was read if its peaks are low where something is
-missing. Heads are added one by one as long as they help.
+are joined with the outputs of all but one; and a word (of a sound, a stretch as long as one) is taken out of a source,
+the model writes the output of the rest, and that is held against the whole source. A head tells what was read if its
+peaks are low where something is missing. Heads are added one by one as long as they help.
 
 Half of the sources serve that. The other half calibrate the thresholds and measure what the choice is worth, so both
 are honest for sources like these.
@@ -23,6 +23,7 @@ from torch import Tensor
 from dwindle.listening.heads import Head, all_heads, peaks
 from dwindle.listening.listeners import LEAST, Listeners, conformal, item_score, part_scores
 from dwindle.listening.roc import Array, auroc
+from dwindle.listening.sound import words_per_second
 from dwindle.listening.source import Reader, ReadSource, batches
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def listeners(
         tells=sum(worth.values()) / len(worth) >= TELLS,
         probe=tuple(reader.probe()),
         origin=_origin(model, len(ordinary), half, {k: len(v) for k, v in trials[0].items()}, outputs is None, seed),
+        words_per_second=_speech(reader, pairs, false_alarms),
     )
 
 
@@ -218,6 +220,15 @@ def _usual(items: Iterator[Heard]) -> dict[str, float]:
     mean = sum(every) / len(every)
     drawn = {word: (sum(scores) + PRIOR * mean) / (len(scores) + PRIOR) for word, scores in met.items() if word}
     return {"": mean, **{word: round(value, 4) for word, value in drawn.items()}}
+
+
+def _speech(reader: Reader, pairs: Sequence[_Pair], share: float) -> float:
+    """How many words per second make a sound speech: half as many as all but a ``share`` of ordinary sources have, for
+    a stretch begins and ends within words. 0 for texts."""
+    if reader.unit != "seconds":
+        return 0.0
+    rates = [words_per_second(pair.output, reader.read(pair.source).read) for pair in pairs]
+    return -conformal([-rate for rate in rates], share) / 2
 
 
 def _origin(model: Any, sources: int, half: int, deletions: dict[str, int], own: bool, seed: int) -> dict[str, Any]:

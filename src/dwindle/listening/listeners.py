@@ -27,6 +27,8 @@ FILE = "listeners.json"
 """The name of the file beside a model."""
 LEAST = 1e-4
 """Peaks below it count as it: nothing was heard."""
+SHORTEST_WORD = 0.25
+"""Seconds: marks in a sound that are nearer than this are one."""
 WORST = 0.25
 """The share of an item's parts that its score is the mean of."""
 
@@ -90,6 +92,8 @@ class Listeners:
     """How a fixed text is cut."""
     origin: dict[str, Any]
     """How all this came about."""
+    words_per_second: float = 0.0
+    """Sound of which the model writes fewer is no speech. 0 for texts."""
 
     def scores(self, source: ReadSource, peaks: Tensor) -> Tensor:
         """(P,): the score of each part, from the peaks of the chosen heads (heads, S)."""
@@ -139,17 +143,14 @@ class Listeners:
     def _spans(self, parts: Sequence[Part], scores: Sequence[float], text: str) -> list[Span]:
         """Marked parts, those next to each other as one."""
         spans: list[Span] = []
-        last = -2
-        for n, (part, score) in enumerate(zip(parts, scores, strict=True)):
+        for part, score in zip(parts, scores, strict=True):
             if score <= self.part_threshold:
                 continue
-            if last == n - 1 and _touch(spans[-1].end, part.start, text):
+            start = part.start
+            if spans and _touch(spans[-1].end, start, text):
                 before = spans.pop()
                 start, score = before.start, max(before.score, score)
-            else:
-                start = part.start
             spans.append(Span(start, part.end, text[int(start) : int(part.end)] if text else "", score))
-            last = n
         return spans
 
 
@@ -174,8 +175,8 @@ def conformal(scores: Sequence[float], share: float) -> float:
 
 
 def _touch(end: float, start: float, text: str) -> bool:
-    """Whether nothing but spaces stands between two parts."""
-    return text[int(end) : int(start)].strip() == "" if text else start - end < 1e-6
+    """Whether nothing but spaces stands between two parts; of a sound, less than a word."""
+    return text[int(end) : int(start)].strip() == "" if text else start - end < SHORTEST_WORD
 
 
 def _file(path: str | Path) -> Path:

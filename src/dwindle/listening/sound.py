@@ -1,10 +1,12 @@
-"""``SoundReader``: how sound goes into a speech model such as Whisper, half a second at a time.
+"""``SoundReader``: how sound goes into a speech model such as Whisper, a fifth of a second at a time.
 
-A stretch counts as sound by its loudness beside the rest of the source: in silence there is nothing to leave out.
+A stretch counts as sound by its loudness beside the rest of the source: in silence there is nothing to leave out. Sound
+counts as speech by the words per second that the model itself writes of it.
 Sounds are rows of samples at 16 kHz; ``read_wave`` reads them from a file.
 """
 
 import random
+import re
 import wave
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,17 +16,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dwindle.listening.source import Part, ReadSource
+from dwindle.listening.listeners import SHORTEST_WORD
+from dwindle.listening.source import Part, ReadSource, is_unspaced
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 RATE = 16_000
-WINDOW = 0.5
-"""Seconds: a part of the sound."""
+WINDOW = 0.2
+"""Seconds: a part of the sound. Half a second is longer than most words, and hides one between two others."""
 PAUSE = 0.3
 """Seconds of silence between joined sounds."""
-WORD = 0.25, 0.65
+WORD = SHORTEST_WORD, 0.65
 """Seconds: how long a word may be."""
 _QUIET, _SILENT = 0.02, 1e-4
 """A frame is sound above this share of the loud frames (34 dB below them), and above this loudness at all."""
@@ -79,6 +82,11 @@ class SoundReader:
             end += len(sound) + len(pause)
         return torch.cat(pieces[:-1]), spans
 
+    def rates(self, source: ReadSource, spans: Sequence[tuple[float, float]]) -> list[float]:
+        """Words per second that the model writes of each stretch, (start, end), when it is given nothing else."""
+        cuts = [source.given["sound"][int(start * RATE) : int(end * RATE)] for start, end in spans]
+        return [words_per_second(text, len(cut) / RATE) for text, cut in zip(self.write(cuts), cuts, strict=True)]
+
     def shorten(self, source: Any, rng: random.Random) -> tuple[Tensor, tuple[float, float]] | None:
         sound = torch.as_tensor(source, dtype=torch.float32)
         parts = self.read(sound).parts
@@ -102,6 +110,12 @@ class SoundReader:
         sounds = [source.given["sound"].numpy() for source in sources]
         made = self.processor.feature_extractor(sounds, sampling_rate=RATE, return_tensors="pt")
         return {"input_features": made["input_features"].to(self.model.device, self.model.dtype)}
+
+
+def words_per_second(text: str, seconds: float) -> float:
+    """Different words: of music and noise, a model may write one word over and over."""
+    found = [c for c in text if c.isalnum()] if is_unspaced(text) else re.findall(r"\w+", text.lower())
+    return len(set(found)) / seconds
 
 
 def read_wave(path: str | Path) -> Tensor:

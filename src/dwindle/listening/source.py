@@ -1,13 +1,13 @@
 """``ReadSource``: one source as a model reads it, and the parts of it that an output can leave out.
 
-A part is a word of a text, or half a second of sound. Several positions of the encoder may belong to one part: it was
-heard as well as the best of them. Positions of punctuation, padding, special tokens or silence belong to none.
+A part is a word of a text, or a fifth of a second of sound. Several positions of the encoder may belong to one part: it
+was heard as well as the best of them. Positions of punctuation, padding, special tokens or silence belong to none.
 """
 
 import random
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
@@ -45,6 +45,13 @@ class ReadSource:
     """Of the whole source, in characters or seconds."""
     read: float
     """How far the model was given it; less than ``length`` if the source was cut."""
+
+    def without(self, spans: Sequence[tuple[float, float]]) -> "ReadSource":
+        """The same with fewer parts: nothing within these spans, (start, end), can be left out."""
+        kept = [n for n, part in enumerate(self.parts) if not any(a <= part.middle < b for a, b in spans)]
+        number = {old: new for new, old in enumerate(kept)}
+        owner = tuple(number.get(part, -1) for part in self.owner)
+        return replace(self, parts=tuple(self.parts[n] for n in kept), owner=owner)
 
     def of_parts(self, peaks: Tensor) -> Tensor:
         """(heads, P): the peak of each part, from those of positions (heads, S); a batch may have padded S."""

@@ -52,14 +52,27 @@ class TextReader:
         return inputs, read, ~torch.isin(read, special)
 
     def write(self, sources: Sequence[str]) -> list[str]:
+        written = self.model.generate(**self._inputs([self.read(source) for source in sources]), **self._limits())
+        return list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
+
+    def best(self, sources: Sequence[str], beams: int) -> list[list[tuple[str, float]]]:
+        """Of each source the hypotheses of a beam search, the best first, with their log-probabilities per token."""
+        how = {"num_beams": beams, "num_return_sequences": beams, "do_sample": False, "length_penalty": 1.0}
+        inputs = self._inputs([self.read(source) for source in sources])
+        found = self.model.generate(**inputs, **self._limits(), **how, return_dict_in_generate=True, output_scores=True)
+        texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
+        told = list(zip(texts, found.sequences_scores.tolist(), strict=True))
+        return [told[n : n + beams] for n in range(0, len(told), beams)]
+
+    def _limits(self) -> dict[str, Any]:
+        """What ``generate`` is told beside the model's own settings: a length, and the language."""
         config = self.model.generation_config
         limited = config.max_new_tokens is not None or config.max_length not in (None, 20)  # 20: the library's own
         more: dict[str, Any] = {} if limited else {"max_new_tokens": self.longest // 2}
         language = getattr(self.tokenizer, "tgt_lang", None)
         if language and config.forced_bos_token_id is None and language in self.tokenizer.get_vocab():
             more["forced_bos_token_id"] = self.tokenizer.convert_tokens_to_ids(language)
-        written = self.model.generate(**self._inputs([self.read(source) for source in sources]), **more)
-        return list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
+        return more
 
     def join(self, sources: Sequence[str]) -> tuple[str, list[tuple[float, float]]]:
         gap = "" if is_unspaced(sources[0]) else " "

@@ -6,20 +6,26 @@ from there.
 
 import base64
 from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup, escape
 
 from dwindle import __version__
+from dwindle.analysis.audited import audited
+from dwindle.analysis.measure import Measured
 from dwindle.listening.listeners import Finding, Listeners
+from dwindle.listening.sound import WINDOW
 from dwindle.report import page
 from dwindle.report.sections import Section
 
 _WIDTH, _HEIGHT, _BARS = 960, 120, 480
+MOST_ALARMS = 10
+"""Items that a report shows of each system."""
 
 
 def rate(listeners: Listeners) -> str:
     """The error rate, in words."""
-    parts = "words" if listeners.unit == "characters" else "half seconds"
+    parts = "words" if listeners.unit == "characters" else f"stretches of {WINDOW} seconds"
     return (
         f"Of outputs that leave nothing out, {listeners.false_alarms:.0%} would be alarmed, and as large a share of "
         f"their {parts} marked: calibrated on {listeners.origin.get('calibrated_on', '?')} outputs. Attention tells "
@@ -30,19 +36,49 @@ def rate(listeners: Listeners) -> str:
 def text_section(found: Finding, text: str, listeners: Listeners) -> Section:
     """The source with what was left out marked."""
     section = Section("left-out", "What was left out", f"{_verdict(found, listeners)} {rate(listeners)}")
-    pieces, end = [], 0
-    for span in found.spans:
-        start, stop = int(span.start), int(span.end)
-        pieces += [escape(text[end:start]), _mark(text[start:stop], span.score)]
-        end = stop
-    rest, unread = text[end : int(found.read)], text[max(end, int(found.read)) :]
-    pieces.append(escape(rest))
-    if unread:
-        pieces.append(Markup('<span class="unread" title="not read by the model">{}</span>').format(unread))
-    section.charts.append(
-        Markup('<div class="text whole"><p class="words">{}</p></div>').format(Markup("").join(pieces))
-    )
+    spans = [(int(span.start), int(span.end), span.score) for span in found.spans]
+    section.charts.append(_marked(text, spans, int(found.read)))
     return section
+
+
+def audited_section(measured: Measured) -> Section:
+    """What ``dwindle omissions`` marked in the outputs of each system: how many alarms, and the worst items."""
+    section = Section("marked", "Marked as left out")
+    for arm in measured.test.arms:
+        told = audited(arm.runs[0])
+        if told is None:
+            continue
+        share = f"{len(told.alarmed):,} of {len(told.records):,} outputs are alarmed."
+        section.charts.append(Markup("<h3>{}</h3><p>{} {}</p>").format(arm.name, share, rate(told.listeners)))
+        sources = {item.id: (item.source or "", item.hypothesis) for item in arm.runs[0].outputs.items}
+        for record in told.alarmed[:MOST_ALARMS]:
+            section.charts.append(_alarm(record, *sources[record["id"]]))
+    if not section.charts:
+        section.missing.append(
+            "No outputs here were audited, or they have changed since: type dwindle omissions OUTPUTS --model MODEL."
+        )
+    return section
+
+
+def _alarm(record: dict[str, Any], source: str, output: str) -> Markup:
+    spans = [(int(span["start"]), int(span["end"]), span["score"]) for span in record["spans"]]
+    read = record.get("unread", {}).get("start", len(source))
+    return Markup('<h4>{}, score {:.2f}</h4>{}<p class="words">{}</p>').format(
+        record["id"], record["score"], _marked(source, spans, int(read)), output or "(empty)"
+    )
+
+
+def _marked(text: str, spans: Sequence[tuple[int, int, float]], read: int) -> Markup:
+    """A source with marked spans (start, end, score), and what comes after ``read`` faded."""
+    pieces, end = [], 0
+    for start, stop, score in spans:
+        mark = Markup('<mark class="met" title="score {:.1f}">{}</mark>').format(score, text[start:stop])
+        pieces += [escape(text[end:start]), mark]
+        end = stop
+    pieces.append(escape(text[end:read]))
+    if unread := text[max(end, read) :]:
+        pieces.append(Markup('<span class="unread" title="not read by the model">{}</span>').format(unread))
+    return Markup('<div class="text whole"><p class="words">{}</p></div>').format(Markup("").join(pieces))
 
 
 def sound_page(
@@ -88,10 +124,6 @@ def _shade(kind: str, x: float, width: float, say: str) -> Markup:
     return Markup('<rect class="{}" x="{:.1f}" y="0" width="{:.1f}" height="{}"><title>{}</title></rect>').format(
         kind, x, width, _HEIGHT, say
     )
-
-
-def _mark(text: str, score: float) -> Markup:
-    return Markup('<mark class="met" title="score {:.1f}">{}</mark>').format(score, text)
 
 
 def _verdict(found: Finding, listeners: Listeners) -> str:

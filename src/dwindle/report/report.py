@@ -10,7 +10,7 @@ from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
 from dwindle.analysis.views import Covered, covered
 from dwindle.folder.run import Run
-from dwindle.report import page, plain, sections, tradeoff
+from dwindle.report import heard, page, plain, sections, tradeoff
 from dwindle.report.plain import Block
 from dwindle.report.sections import Section
 
@@ -115,7 +115,9 @@ def _sections(measured: Measured) -> list[Section]:
     found = [_covered(arm.runs[0], measured) for arm in measured.test.arms]
     seen = [sections.looked_at(shown), sections.read_how(measured, found, shown.telling)]
     left_out = _labelled(sections.left_out(measured, found), measured)
-    return [results, tradeoff.section(measured), *first, *seen, *_pictures(measured, found), left_out, settings]
+    pictures = _pictures(measured, found)
+    judged = [heard.audited_section(measured), left_out]
+    return [results, tradeoff.section(measured), *first, *seen, *pictures, *judged, settings]
 
 
 def _pictures(measured: Measured, found: Sequence[Covered]) -> list[Section]:
