@@ -39,7 +39,16 @@ def test_rules_lists_functions_and_presets(run):
     assert code == 0
     assert "ln(1 + x)" in out
     assert "paper:bart-dydim" in out
-    assert "18 15 13 12 11 10  9  8  7  7" in out  # log on 0.2, ten times
+    assert "18 15 13 12 11 10  9  8" in out  # log on 0.2, eight times
+
+
+def test_rules_say_what_training_free_does(run):
+    _, out, _ = run("rules", "--json")
+    (entry,) = [entry for entry in json.loads(out) if entry["name"] == "training-free"]
+    assert entry["rule"] == "dim:boxcox(0.5)+renormalise+protect(special)"
+    assert entry["weights"] == sorted(entry["weights"], reverse=True)
+    assert entry["weights"][-1] < 0.17
+    assert "never trained with a rule" in run("rules")[1]
 
 
 def test_rules_as_json(run):
@@ -47,7 +56,7 @@ def test_rules_as_json(run):
     entries = {entry["name"]: entry for entry in json.loads(out)}
     assert code == 0
     assert entries["power(0.5)"]["slope_at_0"] == [0.5]
-    assert entries["plain"]["weights"] == [0.2] * 10
+    assert entries["plain"]["weights"] == [0.2] * 8
     assert entries["paper:pg-dydim"]["rule"] == "dydim:log,power(0.5)"
 
 

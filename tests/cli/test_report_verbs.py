@@ -87,6 +87,38 @@ def test_coverage_of_a_file_and_of_a_pipe(run, model, tmp_path, monkeypatch):
     assert sum(row["share"] for row in record["parts"]) > 0
 
 
+def test_coverage_says_first_what_the_model_cannot_know(run, model, tmp_path):
+    (tmp_path / "text").write_text("Zwei fremde Worte reichen hier nicht aus", encoding="utf-8")
+    code, _, complained = run("coverage", model, "--text", str(tmp_path / "text"), "--json")
+    assert code == 0
+    assert complained.startswith("dwindle: 7 of the 7 words of this text are not in the vocabulary of small")
+
+
+def test_coverage_does_not_wait_in_silence(run, model, monkeypatch):
+    terminal = io.StringIO(TEXT)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+    code, _, complained = run("coverage", model, "--json")
+    assert code == 0
+    assert "paste the text" in complained
+
+
+@pytest.mark.parametrize("verb", [("coverage", "MODEL", "--text"), ("recipes", "check")])
+def test_a_text_in_another_encoding_is_named_by_file_and_line(run, model, tmp_path, verb):
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(b"good: 1\nbad: \xff\n")
+    code, _, complained = run(*(model if word == "MODEL" else word for word in verb), str(file))
+    assert code == 2
+    assert "bad.yaml, line 2 is not UTF-8" in complained
+    assert complained.count("\n") == 1
+
+
+def test_the_sample_is_an_article(run):
+    code, said, _ = run("data", "sample")
+    assert code == 0
+    assert len(said.splitlines()) > 8
+
+
 def test_coverage_says_what_is_wrong_in_one_sentence(run, model, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(" \n"))
     for arguments in (

@@ -27,6 +27,18 @@ def test_recipes_are_listed(run):
     assert "a GPU" in line
 
 
+def test_recipes_are_listed_by_a_word(run):
+    code, out, _ = run("recipes", "newsroom", "--json")
+    names = [json.loads(line)["name"] for line in out.splitlines()]
+    assert code == 0
+    assert "newsroom/dim" in names
+    assert all("newsroom" in line.lower() for line in out.splitlines())
+    assert len(names) < len(run("recipes", "--json")[1].splitlines())
+    code, out, complained = run("recipes", "no-such-word")
+    assert (code, out) == (2, "")
+    assert complained.count("\n") == 1
+
+
 def test_recipes_are_listed_as_json(run):
     code, out, _ = run("recipes", "--json")
     found = {record["name"]: record for record in map(json.loads, out.splitlines())}

@@ -43,7 +43,7 @@ def coverage(
         from dwindle.report import heard, page
     except ModuleNotFoundError as error:
         raise ValueError(f"this needs {error.name}: type pip install 'dwindle[report,transformers]'") from None
-    found = look(model, source, rule)
+    found = look(model, source, rule, lambda sentence: typer.echo(f"dwindle: {sentence}", err=True))
     chosen = _listeners(model)
     told = _finding(model, source, "".join(next(iter(found.values())).output), chosen) if chosen else None
     if as_json:
@@ -125,7 +125,11 @@ def _print_left_out(console: Console, found: "Finding", chosen: "Listeners") -> 
 
 
 def _read(path: Path) -> str:
-    source = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    from dwindle.folder import whole
+
+    if str(path) == "-" and sys.stdin.isatty():
+        typer.echo("dwindle: paste the text, then press Ctrl-D on a line of its own (or name a file: --text)", err=True)
+    source = sys.stdin.read() if str(path) == "-" else whole.read_text(path)
     if not source.strip():
         raise ValueError("the text is empty: name a file with --text, or pipe one in")
     return source.strip("\n")

@@ -1,4 +1,4 @@
-"""``dwindle data stats CORPUS``: how many pairs, how long, how many words, how new the references are."""
+"""``dwindle data stats CORPUS``: how many pairs, how long, how many words, how new the references are. And a sample."""
 
 import json
 import warnings
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look at corpora.", no_args_is_help=True, add_completion=False)
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps ``stats`` a verb of its own while it is the only one."""
+@app.command("sample")
+def sample() -> None:
+    """Print a short article to try a model with: 'dwindle data sample | dwindle coverage MODEL'."""
+    from dwindle.data.sample import article
+
+    typer.echo(article())
 
 
 @app.command("stats")

@@ -36,6 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(arguments, standalone_mode=False, prog_name="dwindle")
     except ValueError as error:
         code = _complain(str(error))
+    except FileNotFoundError as error:
+        code = _complain(f"there is no {error.filename}: check its name")
     except OSError as error:
         code = _complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except typer.Abort:

@@ -1,32 +1,55 @@
-"""``dwindle recipes``: the shipped recipes; show one, copy one, check a file."""
+"""``dwindle recipes [WORD]``: the shipped recipes, all or some; show one, copy one, check a file."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
+from typer.core import TyperGroup
 
 from dwindle.cli import terminal
 from dwindle.cli.jobs import Changes, guarded
 
-app = typer.Typer(help="List the recipes; show, copy or check one.", invoke_without_command=True, add_completion=False)
+
+class Shelf(TyperGroup):
+    """What is not a command is a word to list recipes by."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        known = args[0] in self.commands
+        return super().resolve_command(ctx, args if known else ["list", *args])
+
+
+app = typer.Typer(
+    cls=Shelf,
+    help="List the recipes, all or those with a word; show, copy or check one.",
+    invoke_without_command=True,
+    add_completion=False,
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a recipe.")]
 Name = Annotated[str, typer.Argument(help="A name from the list, or a file.", show_default=False)]
 
 
 @app.callback()
-def recipes(
-    context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a recipe.")] = False,
+def recipes(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the recipes that come with dwindle, all or those with a word; show, copy or check one."""
+    if context.invoked_subcommand is None:
+        list_("", as_json)
+
+
+@app.command("list")
+def list_(
+    word: Annotated[str, typer.Argument(help="A part of their names or lines.", show_default=False)] = "",
+    as_json: AsJson = False,
 ) -> None:
-    """List the recipes that come with dwindle; show, copy or check one."""
-    if context.invoked_subcommand is not None:
-        return
+    """List the recipes that have a word in their name or line, such as newsroom: 'dwindle recipes newsroom'."""
     with guarded():
         from dwindle.runs import shelf
 
-        found = [shelf.labels(name) for name in shelf.shipped()]
+        found = [labels for labels in map(shelf.labels, shelf.shipped()) if _has(labels, word)]
+    if not found:
+        raise ValueError(f"no recipe has {word!r} in its name or line: type dwindle recipes for the list")
     if as_json:
         for labels in found:
             typer.echo(json.dumps(labels, ensure_ascii=False))
@@ -37,6 +60,10 @@ def recipes(
     for labels in found:
         table.add_row(*(escape(str(labels[key] or "")) for key in ("name", "row", "about", "scale")))
     terminal.console().print(table)
+
+
+def _has(labels: dict[str, Any], word: str) -> bool:
+    return any(word.casefold() in str(labels[key] or "").casefold() for key in ("name", "row", "about"))
 
 
 @app.command("show")

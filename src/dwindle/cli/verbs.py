@@ -44,7 +44,7 @@ VERBS: dict[str, dict[str, Verb]] = {
     },
     RECIPES: {
         "demo": Verb("demo:demo", "Train, compare and report on synthetic data, in minutes."),
-        "recipes": Verb("recipes:app", "List the recipes; show, copy or check one."),
+        "recipes": Verb("recipes:app", "List the recipes, all or those with a word; show, copy or check one."),
         "run": Verb("run:run", "Run a recipe: train, generate, score."),
         "train": Verb("run:train", "Train the model of a run again or further."),
         "generate": Verb("run:generate", "Decode the test split of a run."),

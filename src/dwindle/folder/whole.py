@@ -30,6 +30,16 @@ def write_json(path: Path, value: Any, by: Path | None = None) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", by)
 
 
+def read_text(path: Path) -> str:
+    """The text of a file somebody else has written."""
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line} is not UTF-8 ({error.reason}): save it as UTF-8") from None
+
+
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
     """The JSON object that a file holds. ``remedy``: what to do if it holds none."""
     try:

@@ -165,7 +165,9 @@ def _check_equal(arms: dict[str, Recipe], base: str) -> None:
 
 
 def _listed(changed: Sequence[Change]) -> str:
-    return ", ".join(f"{change.key} ({change.before!r}, {change.after!r})" for change in changed)
+    """The first three of them, and how many more there are."""
+    shown = ", ".join(f"{change.key} ({change.before!r}, {change.after!r})" for change in changed[:3])
+    return f"{shown} and {len(changed) - 3} more" if len(changed) > 3 else shown
 
 
 def _check_metrics(arms: dict[str, Recipe], base: str) -> None:

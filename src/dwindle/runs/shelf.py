@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dwindle.folder.whole import read_text
 from dwindle.metrics import paper
 from dwindle.runs import schema
 
@@ -73,7 +74,7 @@ def _file(name: str, folder: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     path = find(name, folder)
     if path in seen:
         raise ValueError(f"{path} takes itself as a base or start, by way of {seen[-1]}: break the circle")
-    mapping = schema.load(path.read_text(encoding="utf-8"), str(path))
+    mapping = schema.load(read_text(path), str(path))
     if not isinstance(mapping, dict):
         raise ValueError(f"{path} is not a recipe: write keys and values")
     own = path.relative_to(SHIPPED).with_suffix("").as_posix() if path.is_relative_to(SHIPPED) else path.stem

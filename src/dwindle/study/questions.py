@@ -12,6 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from dwindle.folder import whole
+
 CHOICES, VERDICTS = ("left", "tie", "right"), ("yes", "no")
 MOST = 6  # questions: a rater's form has at most 20 fields
 LONGEST = 2000  # characters of a wording
@@ -61,10 +63,7 @@ def load(name: str | Path) -> Questions:
         raise ValueError(
             f"{name} is not a set of questions: name summary, translation or a JSON file as in docs/STUDY.md"
         )
-    try:
-        return parse(path.read_text("utf-8"), str(name))
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not UTF-8: save it as UTF-8") from None
+    return parse(whole.read_text(path), str(name))
 
 
 def parse(text: str, where: str) -> Questions:
