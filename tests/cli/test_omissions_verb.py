@@ -46,6 +46,21 @@ def test_findings_and_listeners_are_written(run, opening, outputs):
     assert not list(outputs.parent.glob(".*"))
 
 
+def test_listeners_are_calibrated_on_what_is_said_to_be_whole(run, opening, outputs):
+    kept, whole = outputs.with_name("ears.json"), outputs.with_name("whole.jsonl")
+    lines = [{"id": n, "source": text, "hypothesis": f"the {text}"} for n, text in enumerate(small.TEXTS)]
+    whole.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = ("omissions", str(outputs), "--model", "any", "--listeners", str(kept), "--intact", str(whole))
+    assert run(*asked, "--false-alarms", "0.1")[0] == 0
+    found = dwindle.Listeners.load(kept)
+    assert found.origin["calibrated_with"] == "given outputs"
+    assert found.false_alarms == 0.1
+    for more in (("--intact", str(whole)), ("--false-alarms", "0.05")):  # what would be ignored is refused
+        code, _, complained = run("omissions", str(outputs), "--model", "any", "--listeners", str(kept), *more)
+        assert code == 2
+        assert "was calibrated before, for 10% false alarms" in complained
+
+
 def test_a_killed_audit_goes_on(opening, outputs, monkeypatch):
     listeners = dwindle.listeners(*opening, small.TEXTS)
     out = outputs.with_name("found.jsonl")

@@ -24,7 +24,15 @@ def omissions(
     listeners: Annotated[
         Path | None, typer.Option(help="A file of listeners; else those beside the model, else chosen now.")
     ] = None,
-    false_alarms: Annotated[float, typer.Option(help="The share of intact outputs that may be alarmed.")] = 0.05,
+    intact: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSONL like OUTPUTS, of outputs that leave nothing out, to choose and calibrate listeners on."
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float | None, typer.Option(help="The share of intact outputs that may be alarmed; else 0.05.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Where findings go; else OUTPUTS.omissions.jsonl.")] = None,
     batch: Annotated[int, typer.Option(help="Pairs in one pass.", min=1)] = 16,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings, a JSON object a line.")] = False,
@@ -32,16 +40,26 @@ def omissions(
     """Say of each output how likely it leaves something out of its source, and mark what.
 
     The outputs may be of any system or person: MODEL only reads them. Without listeners, they are chosen from the
-    sources in OUTPUTS and MODEL's own outputs of them, which takes some minutes, and saved.
+    sources in OUTPUTS and MODEL's own outputs of them, which takes some minutes, and saved. The share of false alarms
+    holds for outputs like those they were calibrated on: to audit people or another system, name some that are whole
+    with --intact.
     """
     try:
         from dwindle.listening import bulk
+        from dwindle.listening.listeners import FILE
         from dwindle.listening.opened import opened
     except ModuleNotFoundError as error:
         raise ValueError(f"this needs {error.name}: type pip install 'dwindle[data,transformers]'") from None
-    next(bulk.items(outputs), None)  # a file that cannot be read is told before a model is loaded
+    for file in (outputs, intact):  # one that cannot be read is told before a model is loaded
+        if file:
+            next(bulk.items(file), None)
     network, tokenizer = opened(model)
-    chosen = _listeners(network, tokenizer, model, outputs, listeners, false_alarms)
+    path = listeners or (Path(model) if Path(model).is_dir() else Path()) / FILE
+    if path.is_file():
+        chosen = _kept(path, intact, false_alarms)
+    else:
+        chosen = _chosen(network, tokenizer, outputs, intact, false_alarms)
+        typer.echo(f"dwindle: listeners were chosen and saved to {chosen.save(path)}", err=True)
     target = out or bulk.findings_of(outputs)
     summary = bulk.audit(outputs, target, network, tokenizer, chosen, batch)
     if as_json:
@@ -52,22 +70,29 @@ def omissions(
     _warn(summary)
 
 
-def _listeners(
-    network: Any, tokenizer: Any, model: str, outputs: Path, file: Path | None, false_alarms: float
+def _kept(path: Path, intact: Path | None, false_alarms: float | None) -> "Listeners":
+    """Listeners from a file, which were calibrated once and for all."""
+    from dwindle.listening.listeners import Listeners
+
+    chosen = Listeners.load(path)
+    if intact or false_alarms not in (None, chosen.false_alarms):
+        raise ValueError(
+            f"{path} was calibrated before, for {chosen.false_alarms:.0%} false alarms: "
+            "name a new file with --listeners"
+        )
+    return chosen
+
+
+def _chosen(
+    network: Any, tokenizer: Any, outputs: Path, intact: Path | None, false_alarms: float | None
 ) -> "Listeners":
-    """Those that were named, those beside the model, or new ones."""
     from dwindle.listening.bulk import items
     from dwindle.listening.choose import listeners
-    from dwindle.listening.listeners import FILE, Listeners
 
-    beside = Path(model) if Path(model).is_dir() else Path()
-    path = file or beside / FILE
-    if path.is_file():
-        return Listeners.load(path)
-    sources = [source for _, source, _ in islice(items(outputs), SOURCES)]
-    chosen = listeners(network, tokenizer, sources, false_alarms=false_alarms)
-    typer.echo(f"dwindle: listeners were chosen from {len(sources)} sources and saved to {chosen.save(path)}", err=True)
-    return chosen
+    given = list(islice(items(intact or outputs), SOURCES))
+    whole = [output for _, _, output in given] if intact else None
+    share = 0.05 if false_alarms is None else false_alarms
+    return listeners(network, tokenizer, [source for _, source, _ in given], whole, share)
 
 
 def _print(target: Path, summary: "Summary", chosen: "Listeners") -> None:
