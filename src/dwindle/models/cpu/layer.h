@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../../core/additive/energies.h"
-#include "../../core/backends/cpu/gemm.h"
+#include "../../core/backends/cpu/work.h"
 
 namespace dwindle {
 
@@ -49,12 +49,13 @@ template <class C> class Packed {
   }
 
  private:
-  static constexpr Index strip = Simd<C>::width, DEEP = 32768 / (strip * sizeof(C));
-  std::vector<C> strips;
+  static constexpr Index strip = Simd<C>::width, DEEP = 16384 / (strip * sizeof(C));
+  Buffer<C> strips;
 
-  Packed(Index depth, Index wide) : depth(depth), wide(wide), strips(round_up(wide, strip) * depth) {}
-  C* at(Index s) { return strips.data() + s * strip * depth; }
-  const C* at(Index s) const { return strips.data() + s * strip * depth; }
+  Packed(Index depth, Index wide) : depth(depth), wide(wide) {
+    std::fill_n(strips.get(round_up(wide, strip) * depth), round_up(wide, strip) * depth, C(0));
+  }
+  C* at(Index s) const { return strips.get() + s * strip * depth; }
 };
 
 template <class V> INLINE V logistic(V x) { return reciprocal(power_of_two(x * -1.44269504088896341f) + 1.f); }

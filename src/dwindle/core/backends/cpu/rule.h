@@ -93,6 +93,12 @@ template <class C> struct ForwardStrip : Strip<C> {
   C *after, *top;  // total and peak, to be overwritten
   C* sums;
   Index sums_step;
+
+  INLINE void add_sums(Index head, Index t, Vec<C> have, Vec<C> mass) const {
+    C* at = sums + head * sums_step + t * 2 * Simd<C>::lanes;
+    store(at, load(at) + have);
+    store(at + Simd<C>::lanes, load(at + Simd<C>::lanes) + mass);
+  }
 };
 
 template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const ForwardStrip<C> s) {
@@ -104,6 +110,7 @@ template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const
   Along<C, k2> second[2] = {{s.g2, c[0] + C(1)}, {s.g2, c[1] + C(1)}};
   for (Index t = 0; t < s.rows; ++t) {
     const bool feels = s.template feels<scope>(t);
+    Vec<C> have{}, mass{};  // of the one head, both vectors
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       const Index at = t * 2 * n + h * n;
@@ -126,14 +133,17 @@ template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const
           }
           if constexpr (scope != Scope::all) w = s.template plain<scope>(head, h * n) ? a : w;
           if (s.sums) {
-            C* sums = s.sums + head * s.sums_step + t * 2 * n;
-            Vec<C> have = w, mass = a;
+            Vec<C> felt_w = w, felt_a = a;
             if constexpr (scope != Scope::all) {
-              have = s.template plain<scope>(head, h * n) ? Vec<C>{} : have;
-              mass = s.template plain<scope>(head, h * n) ? Vec<C>{} : mass;
+              const auto plain = s.template plain<scope>(head, h * n);
+              felt_w = plain ? Vec<C>{} : felt_w;
+              felt_a = plain ? Vec<C>{} : felt_a;
             }
-            store(sums, load(sums) + have);
-            store(sums + n, load(sums + n) + mass);
+            have += felt_w, mass += felt_a;
+            if constexpr (scope == Scope::shared) {
+              s.add_sums(head, t, have, mass);
+              have = mass = Vec<C>{};
+            }
           }
         }
         store(place, w);
@@ -151,6 +161,7 @@ template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const
       c[h] += mean;
       m[h] = larger<C>(mean, m[h]);
     }
+    if (mode != PLAIN && scope != Scope::shared && s.sums) s.add_sums(0, t, have, mass);
   }
   for (int h = 0; h < 2; ++h) {
     store(s.after + h * n, c[h]);

@@ -99,12 +99,24 @@ template <class C, class IO> INLINE Vec<C> load_some(const IO* p, Index n) {  //
   return v;
 }
 
-INLINE float sum(Vec<float> v) { float s = 0; for (int j = 0; j < Simd<float>::lanes; ++j) s += v[j]; return s; }
-INLINE double sum(Vec<double> v) { double s = 0; for (int j = 0; j < Simd<double>::lanes; ++j) s += v[j]; return s; }
+// Lane j with lane j ^ step, for every lane.
+template <class C, int step, std::size_t... j> INLINE Vec<C> crossed(Vec<C> v, std::index_sequence<j...>) {
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(v, v, int(j ^ step)...);
+#else
+  return Vec<C>{v[j ^ step]...};
+#endif
+}
+// All lanes joined in log2(lanes) rounds; every lane then has the result.
+template <class C, int step = Simd<C>::lanes / 2, class Join> INLINE C joined(Vec<C> v, Join join) {
+  if constexpr (step == 0) return v[0];
+  else return joined<C, step / 2>(join(v, crossed<C, step>(v, std::make_index_sequence<Simd<C>::lanes>{})), join);
+}
+template <class V> INLINE auto sum(V v) {
+  return joined<std::remove_cvref_t<decltype(v[0])>>(v, [](V a, V b) { return a + b; });
+}
 template <class C> INLINE C top(Vec<C> v) {
-  C m = v[0];
-  for (int j = 1; j < Simd<C>::lanes; ++j) m = v[j] > m ? v[j] : m;
-  return m;
+  return joined<C>(v, [](Vec<C> a, Vec<C> b) { return larger<C>(a, b); });
 }
 
 // e^x for x <= 0 or moderate: 2^n times a polynomial on [-ln2/2, ln2/2]; zero below the smallest normal.
