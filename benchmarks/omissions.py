@@ -579,11 +579,11 @@ def main() -> None:
     if not (asked.out / "listeners.json").exists():
         given = pairs_of(asked.newstest, 2017, asked.sources)
         if text:
-            sources = [source for source, _ in given]
-        else:
-            folder = asked.out / "ordinary"
-            sources = [read_wave(clip.file) for clip in spoken([e for _, e in given], folder, rng)]
-        dwindle.listeners(model, tokenizer, sources).save(asked.out)
+            sources, outputs = [source for source, _ in given], None
+        else:  # a small recogniser's own outputs are not all whole; what was spoken is
+            clips = list(spoken([e for _, e in given], asked.out / "ordinary", rng))
+            sources, outputs = [read_wave(clip.file) for clip in clips], [clip.text for clip in clips]
+        dwindle.listeners(model, tokenizer, sources, outputs).save(asked.out)
     listeners = dwindle.Listeners.load(asked.out)
     pairs = pairs_of(asked.newstest, asked.year, asked.items, 90 if text else 45)
     if asked.world in ("rates", "cost"):

@@ -50,9 +50,8 @@ def omissions(
         from dwindle.listening.opened import opened
     except ModuleNotFoundError as error:
         raise ValueError(f"this needs {error.name}: type pip install 'dwindle[data,transformers]'") from None
-    for file in (outputs, intact):  # one that cannot be read is told before a model is loaded
-        if file:
-            next(bulk.items(file), None)
+    for given in filter(None, (outputs, intact)):  # one that cannot be read is told before a model is loaded
+        next(bulk.items(given), None)
     network, tokenizer = opened(model)
     path = listeners or (Path(model) if Path(model).is_dir() else Path()) / FILE
     if path.is_file():
@@ -116,7 +115,7 @@ def _print(target: Path, summary: "Summary", chosen: "Listeners") -> None:
 def _warn(summary: "Summary") -> None:
     if summary.unread:
         typer.echo(
-            f"dwindle: {summary.unread} sources are longer than the model reads; their ends count as unread, "
+            f"dwindle: sources longer than the model reads: {summary.unread}; their ends count as unread, "
             "not as left out",
             err=True,
         )

@@ -78,9 +78,9 @@ def _judged(model: "PreTrainedModel", reader: Reader, pairs: list[Pair], listene
 
 
 def _of_speech(reader: SoundReader, source: ReadSource, heard: Tensor, found: Finding, listeners: Listeners) -> Finding:
-    """The finding, without an alarm for music or noise: in such stretches there is nothing to leave out."""
+    """The finding without marks on music or noise: in such stretches there is nothing to leave out."""
     long = [(span.start, span.end) for span in found.spans if span.end - span.start >= LEAST_SPEECH]
-    if not found.alarm or not long:
+    if not long:
         return found
     rates = reader.rates(source, long)
     other = [span for span, rate in zip(long, rates, strict=True) if rate < listeners.words_per_second]

@@ -121,7 +121,7 @@ def _split(sources: int, false_alarms: float) -> int:
     needed = math.ceil(1 / false_alarms) - 1
     if sources < LEAST_CHOICE + needed:
         raise ValueError(
-            f"{sources} sources have something to read, and a share of {false_alarms:.0%} false alarms takes at least "
+            f"sources with something to read: {sources}; a share of {false_alarms:.0%} false alarms takes at least "
             f"{LEAST_CHOICE + needed}: pass some dozens of ordinary ones"
         )
     return min(sources // 2, sources - needed)
