@@ -14,6 +14,7 @@ pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'"
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -238,3 +239,25 @@ def test_readable_on_wide_and_narrow_screens(driver, file, width, scheme):
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_navigation_fits_and_follows(opened, width):
+    """On a wide window all of it is in view, on a phone where one is; one test set's sections at a time."""
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert [e.is_displayed() for e in all_of(opened, "nav .group")] == [True, False]
+        if width > 1000:
+            assert (
+                opened.execute_script("const n = document.querySelector('nav'); return n.scrollWidth - n.clientWidth")
+                <= 0
+            )
+            assert one(opened, "nav").size["height"] < 70
+        opened.execute_script("document.getElementById('t1-examples').scrollIntoView()")
+        WebDriverWait(opened, 5).until(lambda d: all_of(d, "nav a.here[href='#t1-examples']"))
+        here = one(opened, "nav a.here")
+        assert 0 <= here.rect["x"] <= width - here.rect["width"]
+        assert [e.is_displayed() for e in all_of(opened, "nav .group")] == [False, True]
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

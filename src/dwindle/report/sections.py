@@ -33,6 +33,8 @@ class Section:
     data: Any = None
     folded: bool = False
     """Whether its tables are closed at first: for what is looked up rather than read."""
+    short: str = ""
+    """Its title in the navigation, where that is too long."""
 
 
 def results(measured: Measured) -> Section:
@@ -81,7 +83,7 @@ def layout(measured: Measured) -> Section:
 
 def coverage(measured: Measured) -> Section:
     """Table 5, and a dot with its interval for each entropy."""
-    section = _one("entropy", "Coverage and length", tables.coverage(measured))
+    section = replace(_one("entropy", "Coverage and length", tables.coverage(measured)), short="Coverage")
     for metric in (one.name for one in entropy.KINDS if not one.name.endswith("even")):
         rows = [
             charts.Whisker(
@@ -156,7 +158,7 @@ def left_out(measured: Measured, found: Sequence[Covered]) -> Section:
 
 def settings(measured: Measured) -> Section:
     """Every setting and signature."""
-    section = Section("settings", "Settings and signatures", folded=True)
+    section = Section("settings", "Settings and signatures", folded=True, short="Settings")
     made = tables.settings(measured.test.arms)
     for one in [made] if isinstance(made, str) else made:
         _add(section, one)
@@ -170,7 +172,7 @@ def paper(found: list[Table]) -> Section:
         "What the paper printed, and what was run here. Items, tools and training differ, so the columns stand side "
         "by side and no difference is taken."
     )
-    return Section("paper", "Beside the paper", lead, found, folded=True)
+    return Section("paper", "Beside the paper", lead, found, folded=True, short="Paper")
 
 
 def _one(id: str, title: str, made: tables.Made) -> Section:

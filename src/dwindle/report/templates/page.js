@@ -417,14 +417,21 @@ function unfoldForPrint() {
   addEventListener("afterprint", () => opened.forEach(fold => { fold.open = false; }));
 }
 
-// Mark the section in view in the bar at the top.
+// Mark the section in view in the bar at the top, which shows the sections of one test set at a time.
 function follow() {
+  const bar = document.querySelector("nav");
   const links = new Map([...document.querySelectorAll("nav a")].map(link => [link.hash.slice(1), link]));
+  const groups = [...document.querySelectorAll("nav .group")];
+  const open = group => groups.forEach(one => one.classList.toggle("away", one !== group));
+  if (groups.length) open(groups[0]);
   const seen = new IntersectionObserver(entries => {
     for (const {target, isIntersecting} of entries) {
-      if (!isIntersecting) continue;
-      links.forEach(link => link.classList.remove("here"));
-      links.get(target.id)?.classList.add("here");
+      const link = links.get(target.id);
+      if (!isIntersecting || !link) continue;
+      links.forEach(one => one.classList.remove("here"));
+      link.classList.add("here");
+      if (link.closest(".group")) open(link.closest(".group"));
+      bar.scrollLeft = link.offsetLeft - bar.clientWidth / 3;
     }
   }, {rootMargin: "-20% 0px -75% 0px"});
   document.querySelectorAll("section[id]").forEach(section => seen.observe(section));
