@@ -92,3 +92,10 @@ def test_systems_can_be_given_names(tmp_path):
         arms.read(paths, ["plain"])
     with pytest.raises(ValueError, match="x was named 2 times"):
         arms.read(paths, ["x", "x"])
+
+
+def test_arms_of_two_test_sets_keep_their_names(tmp_path):
+    one = folders.arena(tmp_path / "one")
+    two = [folders.run(tmp_path / "two" / name, k, count=5) for k, name in enumerate(("plain", "dim"))]
+    first, second = arms.read([one, *two]).tests
+    assert [arm.name for arm in first.arms] == [arm.name for arm in second.arms] == ["plain", "dim"]

@@ -215,7 +215,7 @@ def test_bad_files(files, run, tmp_path):
     assert "lacks 1 ids" in run("new", first, second, "--items", 2, "--out", out, code=2)
     second.write_text("nonsense")
     assert "is not JSON" in run("new", first, second, "--items", 2, "--out", out, code=2)
-    assert "No such file" in run("new", first, tmp_path / "none", "--items", 2, "--out", out, code=2)
+    assert "there is no" in run("new", first, tmp_path / "none", "--items", 2, "--out", out, code=2)
     assert "named twice" in run("new", first, first, "--items", 2, "--out", out, code=2)
     assert not out.exists()
 
@@ -272,3 +272,11 @@ def test_the_command_serves_on_the_loopback_with_links_of_its_port_and_stops_whe
         server.send_signal(signal.SIGINT)
         server.communicate(timeout=20)
     assert server.returncode in (0, 130, -signal.SIGINT)
+
+
+def test_one_of_a_thing_is_not_many(run, tmp_path):
+    a, b = (tmp_path / f"{name}.jsonl" for name in "ab")
+    for file, words in ((a, "One text."), (b, "Another text.")):
+        file.write_text(json.dumps({"id": "x", "source": "A source.", "hypothesis": words}) + "\n")
+    printed = run("new", a, b, "--items", 1, "--raters", 1, "--out", tmp_path / "study")
+    assert "1 item and 0 checks, 1 rater each" in printed

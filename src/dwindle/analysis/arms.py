@@ -84,8 +84,10 @@ def read(paths: Sequence[str | Path], called: Sequence[str] | None = None) -> Sh
     found = [arm for arm in found if arm.runs]
     if not found:
         raise ValueError("; ".join(missing))
-    _named(found, called)
-    return Shown(tuple(_tests(found)), tuple(missing))
+    groups = _alike(found)
+    _named(found, groups, called)
+    tests = [TestSet(tuple(Arm(a.name, tuple(a.runs)) for a in group)) for group in groups]
+    return Shown(tuple(tests), tuple(missing))
 
 
 def _arena(folder: Path, missing: list[str]) -> list[_Found]:
@@ -135,26 +137,29 @@ def told_apart(places: Sequence[Path], names: Sequence[str] | None = None) -> li
     return found
 
 
-def _named(found: list[_Found], called: Sequence[str] | None) -> None:
-    """Arms get the names they were given, or names that tell them apart."""
+def _named(found: list[_Found], groups: list[list[_Found]], called: Sequence[str] | None) -> None:
+    """Arms get the names they were given, or names that tell those on the same items apart."""
     if called is not None and len(called) != len(found):
         raise ValueError(f"{len(called)} names for {len(found)} systems: give one for each")
-    own = called or told_apart([arm.place for arm in found], [arm.name for arm in found])
-    for arm, name in zip(found, own, strict=True):
+    for arm, name in zip(found, called or (), strict=False):
         arm.name = name
-    for name, count in Counter(arm.name for arm in found).items():
-        if count > 1:
-            raise ValueError(f"{name} was named {count} times: name every system once")
+    for group in groups:
+        if called is None:
+            for arm, name in zip(group, told_apart([a.place for a in group], [a.name for a in group]), strict=True):
+                arm.name = name
+        for name, count in Counter(arm.name for arm in group).items():
+            if count > 1:
+                raise ValueError(f"{name} was named {count} times: name every system once")
 
 
-def _tests(found: Iterable[_Found]) -> list[TestSet]:
+def _alike(found: Iterable[_Found]) -> list[list[_Found]]:
     """Arms by the items they answer, in the order in which they came."""
     arms: dict[str, list[_Found]] = {}
     for arm in found:
         for run in arm.runs[1:]:
             outputs.same_items(arm.runs[0].outputs, run.outputs)
         arms.setdefault(_fingerprint(arm.runs[0].outputs), []).append(arm)
-    return [TestSet(tuple(Arm(a.name, tuple(a.runs)) for a in group)) for group in arms.values()]
+    return list(arms.values())
 
 
 def _fingerprint(system: Outputs) -> str:

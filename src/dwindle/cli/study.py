@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dwindle.metrics.numbers import count
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -81,7 +83,8 @@ def new(
     store.create(made, out, raters if links is None else links, 60 * lease, asked, code)
     shown = sum(not pair.check for pair in made.pairs)
     typer.echo(
-        f"{out}: {shown} items and {checks} checks, {raters} raters each, {made.systems[0]} and {made.systems[1]}."
+        f"{out}: {count(shown, 'item')} and {count(checks, 'check')}, {count(raters, 'rater')} each, "
+        f"{made.systems[0]} and {made.systems[1]}."
     )
     if made.same:
         typer.echo(_identical(made.identical, made.same))
@@ -149,8 +152,9 @@ def status(
             typer.echo(json.dumps(facts, indent=2))
             return
         typer.echo(
-            f"{counts['answered']} of {counts['places']} ballots, {counts['held']} items open; "
-            f"{counts['pairs']} items and {counts['checks']} checks, {store.raters} raters each."
+            f"{counts['answered']} of {count(counts['places'], 'ballot')}, {count(counts['held'], 'item')} open; "
+            f"{count(counts['pairs'], 'item')} and {count(counts['checks'], 'check')}, "
+            f"{count(store.raters, 'rater')} each."
         )
         if store.same:
             typer.echo(_identical(store.identical, store.same))
@@ -195,7 +199,7 @@ def export(
     for name, lines in (("ballots.csv", exports.as_csv), ("ballots.jsonl", exports.as_jsonl)):
         with (where / name).open("w", encoding="utf-8", newline="") as file:
             file.writelines(lines(rows, systems, asked))
-        typer.echo(f"{where / name}: {len(rows)} ballots")
+        typer.echo(f"{where / name}: {count(len(rows), 'ballot')}")
 
 
 @app.command("mturk")
@@ -209,7 +213,9 @@ def mturk(
 
     with Store(folder) as store:
         template, rows = turk.write(store, out or folder / "mturk")
-        typer.echo(f"Paste {template} into a project's Design Layout, set {store.raters} assignments per task, and")
+        typer.echo(
+            f"Paste {template} into a project's Design Layout, set {count(store.raters, 'assignment')} per task, and"
+        )
         typer.echo(f"publish a batch with {rows}. Then: dwindle study import-mturk RESULTS.csv --study {folder}")
 
 
@@ -230,7 +236,7 @@ def import_mturk(
     with Store(study or turk.study_of(results)) as store:
         done = turk.enter(store, results)
         typer.echo(
-            f"{done.entered} ballots entered, {done.known} known before, {done.rejected} rejected, "
+            f"{count(done.entered, 'ballot')} entered, {done.known} known before, {done.rejected} rejected, "
             f"{done.incomplete} incomplete.",
             err=True,
         )
@@ -279,7 +285,7 @@ def _print_counted(tally: "Tally", titles: list[str]) -> None:
     from dwindle.study.export import p_value
 
     console = _console()
-    console.print(f"{tally.ballots} ballots on {tally.items} items by {tally.raters} raters")
+    console.print(f"{count(tally.ballots, 'ballot')} on {count(tally.items, 'item')} by {count(tally.raters, 'rater')}")
     both, each = tally.comparisons, tally.verdicts
     a, b = (escape(name) for name in tally.systems)
     table = _table("", *titles[: len(both)])

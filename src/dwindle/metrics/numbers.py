@@ -14,6 +14,11 @@ def number(value: float, decimals: int, sign: bool = False) -> str:
     return text.replace("-", MINUS)
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things: ``1 rater``, ``1,500 raters``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def p_value(p: float) -> str:
     """Three decimals for what is near 0.05, two above."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

@@ -10,6 +10,7 @@ from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, measure
 from dwindle.analysis.views import Covered, covered
 from dwindle.folder.run import Run
+from dwindle.metrics.numbers import count
 from dwindle.report import heard, page, plain, sections, tradeoff
 from dwindle.report.plain import Block
 from dwindle.report.sections import Section
@@ -87,11 +88,9 @@ def _about(measured: Measured) -> str:
     base, *others = measured.test.arms
     seeds = max(len(arm.runs) for arm in measured.test.arms)
     systems = f"{base.name} against {', '.join(arm.name for arm in others)}" if others else base.name
-    items = len(measured.test.items)
+    items = count(len(measured.test.items), "item")
     synthetic = " of synthetic data" if measured.test.synthetic else ""
-    return f"{systems}; {items:,} item{'s' if items > 1 else ''}{synthetic}" + (
-        f", {seeds} seeds." if seeds > 1 else "."
-    )
+    return f"{systems}; {items}{synthetic}" + (f", {seeds} seeds." if seeds > 1 else ".")
 
 
 def _tabular(measured: Measured) -> list[Section]:

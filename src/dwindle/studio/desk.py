@@ -20,6 +20,7 @@ from dwindle.folder.outputs import Item
 from dwindle.folder.traces import Trace
 from dwindle.generation.author import Author
 from dwindle.generation.settings import DecodingSettings
+from dwindle.metrics.numbers import count
 from dwindle.metrics.repetition import Repetition
 
 State = Literal["waiting", "writing", "done", "stopped", "failed"]
@@ -56,7 +57,7 @@ class Answer:
         shares = [share for _, _, share in view["parts"] if share is not None]
         low = sum(share <= THRESHOLD for share in shares)
         return [
-            _count(len(text.split()), "word"),
+            count(len(text.split()), "word"),
             f"{repeated:.0f} % of its 3-grams repeated",
             f"{low} of {len(shares)} {view['unit']} hardly used",
             f"{self.seconds:.1f} s",
@@ -215,7 +216,3 @@ class Desk:
     def _tell(self) -> None:
         self._version += 1
         self._changed.notify_all()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

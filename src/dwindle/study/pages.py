@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from dwindle.analysis import highlight
+from dwindle.metrics.numbers import count
 from dwindle.study import export, tally
 from dwindle.study.database import Trouble
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, read_form, visible
@@ -89,7 +90,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters["visible"] = visible
+        self._templates.filters |= {"visible": visible, "count": count}
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
