@@ -43,7 +43,7 @@ def text_section(found: Finding, text: str, listeners: Listeners) -> Section:
 
 def audited_section(measured: Measured) -> Section:
     """What ``dwindle omissions`` marked in the outputs of each system: how many alarms, and the worst items."""
-    section = Section("marked", "Marked as left out")
+    section = Section("marked", "Marked as left out", short="Alarms")
     for arm in measured.test.arms:
         told = audited(arm.runs[0])
         if told is None:
