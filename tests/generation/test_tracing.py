@@ -82,3 +82,5 @@ def test_what_cannot_be_looked_at_in_one_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"has no config\.json"):
         look(str(tmp_path / "empty"), TEXT)
+    with pytest.raises(ValueError, match=r"there is no .*none: name the folder"):
+        look(str(tmp_path / "none"), TEXT)

@@ -4,6 +4,8 @@ import pytest
 
 from dwindle.generation.author import Author
 from dwindle.generation.settings import DecodingSettings
+from dwindle.listening.listeners import Listeners
+from dwindle.listening.readers import reader_of
 from dwindle.models import build
 from dwindle.studio import desk as desks
 from dwindle.studio.desk import Answer, Desk
@@ -112,6 +114,24 @@ def test_only_so_many_wait_and_only_so_many_are_kept(desk, monkeypatch):
     desk.submit(TEXT, [Answer("a", author)], SETTINGS)
     assert [task["number"] for task in desk.data()["tasks"]] == [3, 4]
     assert desk.data(1)["task"] is None
+
+
+def test_listeners_beside_a_model_mark_what_was_left_out(desk, tmp_path):
+    model, codec = made("bart")
+    build.save(model, codec, tmp_path / "model")
+    probe = tuple(reader_of(model, codec.tokenizer).probe())
+    everything = {"threshold": -1e9, "part_threshold": -1e9, "false_alarms": 0.05}
+    told = Listeners(
+        ((0, 0),), {"": 0.0}, **everything, unit="characters", auroc={}, tells=True, probe=probe, origin={}
+    )
+    told.save(tmp_path / "model")
+    author = Author(str(tmp_path / "model"))
+    desk.submit(TEXT, [Answer("free", author, "training-free")], DecodingSettings(beams=1, max_length=4))
+    (answer,) = until(desk, state("done", "failed"))["task"]["answers"]
+    assert answer["notes"][-1].startswith("Alarm: something is likely left out")
+    assert "5%" in answer["notes"][-1]
+    ((start, end), *_) = answer["view"]["marked"]
+    assert TEXT[start:end].split()[0] == "The"
 
 
 def test_a_real_model_writes(desk, tmp_path):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from dwindle.studio.marked import Marked
 from tests import browser_kit, folders
 from tests.studio.studio_kit import TEXT, Slow, served
 
@@ -178,3 +179,14 @@ def test_it_fits_and_can_be_read(page, scheme, width):
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_what_listeners_mark_is_framed_in_the_source(page, monkeypatch):
+    monkeypatch.setattr("dwindle.studio.desk.marked", lambda *_: Marked([(4, 16)], "Alarm."))
+    paste(page, TEXT)
+    one(page, "#write").click()
+    until(page, "#queue", "done")
+    found = page.find_elements(By.CSS_SELECTOR, "#read .text:first-child .shaded .gone")
+    assert [e.text for e in found] == ["mayor", "closed"]
+    assert "say the model's listeners" in text(page, "#read .key")
+    assert "Alarm." in text(page, "#state")

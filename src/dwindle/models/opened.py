@@ -22,6 +22,8 @@ def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
         folder = folder / "model"
     if build.is_saved(folder):
         return build.load(folder)
+    if not folder.exists() and (folder.is_absolute() or str(name).startswith((".", "~")) or len(folder.parts) > 2):
+        raise ValueError(f"there is no {name}: name the folder of a run or of a saved model, or a name on the hub")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ValueError(f"{folder} is neither a saved model nor a run with one: it has no config.json")
     try:

@@ -35,7 +35,7 @@ def rate(listeners: Listeners) -> str:
 
 def text_section(found: Finding, text: str, listeners: Listeners) -> Section:
     """The source with what was left out marked."""
-    section = Section("left-out", "What was left out", f"{_verdict(found, listeners)} {rate(listeners)}")
+    section = Section("left-out", "What was left out", f"{verdict(found, listeners)} {rate(listeners)}")
     spans = [(int(span.start), int(span.end), span.score) for span in found.spans]
     section.charts.append(_marked(text, spans, int(found.read)))
     return section
@@ -43,7 +43,7 @@ def text_section(found: Finding, text: str, listeners: Listeners) -> Section:
 
 def audited_section(measured: Measured) -> Section:
     """What ``dwindle omissions`` marked in the outputs of each system: how many alarms, and the worst items."""
-    section = Section("marked", "Marked as left out")
+    section = Section("marked", "Marked as left out", short="Alarms")
     for arm in measured.test.arms:
         told = audited(arm.runs[0])
         if told is None:
@@ -88,7 +88,7 @@ def sound_page(
     section = Section(
         "sound",
         "What was left out",
-        f"{_verdict(found, listeners)} {rate(listeners)}",
+        f"{verdict(found, listeners)} {rate(listeners)}",
         charts=[waveform(samples, found), Markup('<p class="words">{}</p>').format(transcript)],
         view="sound",
         data={"wave": base64.b64encode(wave).decode(), "seconds": found.length},
@@ -126,7 +126,8 @@ def _shade(kind: str, x: float, width: float, say: str) -> Markup:
     )
 
 
-def _verdict(found: Finding, listeners: Listeners) -> str:
+def verdict(found: Finding, listeners: Listeners) -> str:
+    """Whether something is likely left out, in words."""
     if found.score is None:
         return "There is nothing here that could be left out."
     said = "Alarm: something is likely left out" if found.alarm else "No alarm"

@@ -77,14 +77,23 @@ def chart(
     )
 
 
-def file(title: str, across: Axis, upright: Axis, points: Sequence[Point], width: int = 680, height: int = 440) -> str:
-    """A whole SVG file, on a ground of its own."""
+def file(
+    title: str,
+    across: Axis,
+    upright: Axis,
+    points: Sequence[Point],
+    note: str = "",
+    width: int = 680,
+    height: int = 440,
+) -> str:
+    """A whole SVG file, on a ground of its own, with a note below."""
     inside = "".join(_parts(title, across, upright, points, width - 24, height - 20))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{escape(title)}"><style>{_style()}</style>'
         f'<rect class="ground" width="{width}" height="{height}" rx="8"/>'
-        f'<g transform="translate(12 10)">{inside}</g></svg>\n'
+        f'<g transform="translate(12 10)">{inside}</g>'
+        f'<text class="label" x="12" y="{height - 20}">{escape(note)}</text></svg>\n'
     )
 
 

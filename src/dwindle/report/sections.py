@@ -78,7 +78,7 @@ def novelty(measured: Measured) -> Section:
 
 def layout(measured: Measured) -> Section:
     """Table 6."""
-    return _one("layout", "Layout bias", tables.layout(measured))
+    return replace(_one("layout", "Layout bias", tables.layout(measured)), short="Layout")
 
 
 def coverage(measured: Measured) -> Section:

@@ -25,18 +25,29 @@ class Tradeoff:
     across: Axis
     upright: Axis
     points: list[Point]
-    note: str
+    bars: str
+    """What the bars are."""
+
+    @property
+    def note(self) -> str:
+        squares = " Squares differ from the base in the search alone." if self._has_squares else ""
+        return f"Bars are {self.bars}: of each system by itself, not of differences.{squares}"
+
+    @property
+    def _has_squares(self) -> bool:
+        return any(point.square for point in self.points)
 
     def chart(self) -> Markup:
         return plane.chart(self.title, self.across, self.upright, self.points)
 
     def file(self) -> str:
-        return plane.file(self.title, self.across, self.upright, self.points)
+        squares = "; squares: another search" if self._has_squares else ""
+        return plane.file(self.title, self.across, self.upright, self.points, f"{self.bars}{squares}")
 
 
 def section(measured: Measured) -> Section:
     """The chart on the page."""
-    found, made = tradeoff(measured), Section("tradeoff", "Score and repetition")
+    found, made = tradeoff(measured), Section("tradeoff", "Score and repetition", short="Trade-off")
     if found is None:
         made.missing.append("This chart needs two systems or more, and a score beside repetition.")
         return made
@@ -57,7 +68,7 @@ def tradeoff(measured: Measured) -> Tradeoff | None:
         Axis(f"repeated 3-grams, % {kind(REPEATED).arrow}".strip(), mark),
         Axis(f"{title(metric)} {kind(metric).arrow}".strip()),
         points,
-        _note(measured, points),
+        _bars(measured),
     )
 
 
@@ -86,8 +97,6 @@ def _is_search(measured: Measured, arm: str) -> bool:
     return {change.purpose for change in changes(base, own)} - {"asked"} == {"search"}
 
 
-def _note(measured: Measured, points: list[Point]) -> str:
+def _bars(measured: Measured) -> str:
     seeds = max(len(arm.runs) for arm in measured.test.arms)
-    over = f"over items and {seeds} seeds" if seeds > 1 else "over items"
-    squares = " Squares differ from the base in the search alone." if any(point.square for point in points) else ""
-    return f"Bars are 95 % intervals {over}: of each system by itself, not of differences.{squares}"
+    return f"95 % intervals over items and {seeds} seeds" if seeds > 1 else "95 % intervals over items"

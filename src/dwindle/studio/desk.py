@@ -22,6 +22,7 @@ from dwindle.generation.author import Author
 from dwindle.generation.settings import DecodingSettings
 from dwindle.metrics.numbers import count
 from dwindle.metrics.repetition import Repetition
+from dwindle.studio.marked import Marked, marked
 
 State = Literal["waiting", "writing", "done", "stopped", "failed"]
 MOST_WAITING = 20
@@ -41,13 +42,14 @@ class Answer:
     state: State = "waiting"
     notes: list[str] = field(default_factory=list)
     trace: Trace | None = None
+    marked: Marked | None = None
     seconds: float = 0.0
 
     def data(self) -> dict[str, Any]:
         made = {"name": self.name, "state": self.state, "notes": self.notes, "view": None, "figures": []}
         if self.trace is None:
             return made
-        view = from_trace(self.trace)
+        view = from_trace(self.trace) | {"marked": self.marked.spans if self.marked else []}
         return made | {"view": view, "figures": self._figures(view)}
 
     def _figures(self, view: dict[str, Any]) -> list[str]:
@@ -196,7 +198,11 @@ class Desk:
         answer.notes = [*answer.author.put(answer.rule, answer.layers), *answer.author.remarks(task.text)]
         begun = time.monotonic()
         show(answer.author.write(task.text, task.settings, show, task.stopping.is_set))
+        found = marked(answer.author, task.text, answer.text)
         with self._changed:
+            if found:
+                answer.marked = found
+                answer.notes.append(found.said)
             answer.state = "stopped" if task.stopping.is_set() else "done"
             self._tell()
 

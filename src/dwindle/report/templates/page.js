@@ -237,6 +237,7 @@ function coverage(place, data) {
       make("span", {}, make("span", {class: "ramp"}), ` a token's coverage: ${what}`),
       play.hidden ? null : make("span", {}, make("span", {class: "both"}, "a word hovered"), " outline: looked at in that step, fill: used, on one scale for all steps"),
       make("span", {}, make("span", {class: "left"}, "left out?"), ` parts with at most ${data.threshold} of the average`),
+      views.some(view => view.marked?.length) ? make("span", {}, make("span", {class: "gone"}, "marked"), " left out, say the model's listeners") : null,
       views.some(view => view.again?.length) ? make("span", {}, make("span", {class: "again"}, "repeated"), " three words or more that the output has had before") : null);
   }
 
@@ -351,7 +352,8 @@ function shadedSource(text, view, threshold) {
       if (at > here) sentence.append(text.slice(here, at));
       here = next + 1 < order.length ? Math.min(order[next + 1][0], last) : last;
       const whole = text.slice(at, here), word = whole.trimEnd();
-      marks[s] = make("span", {class: "token"}, word);
+      const gone = view.marked?.some(([from, to]) => from <= at && at < to);
+      marks[s] = make("span", {class: gone ? "token gone" : "token"}, word);
       sentence.append(marks[s], whole.slice(word.length));
       next += 1;
     }
