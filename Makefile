@@ -4,10 +4,18 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo docs test test-all test-browser soak check format lock vulnerabilities release wheel-check clean
+.PHONY: demo picture docs test test-all test-browser soak check format lock vulnerabilities release wheel-check clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
+
+# docs/demo/: what README shows of the demo, made from its folders.
+DEMO := demo/newsroom
+picture: demo
+	$(BIN)/python docs/demo/moving.py $(DEMO)/plain/seed-1 $(DEMO)/dim-copy/seed-1 --out docs/demo/moving.svg
+	for arm in plain dim-copy; do head -n 50 $(DEMO)/$$arm/seed-1/outputs.jsonl > docs/demo/$$arm.jsonl; done
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1000,920 --screenshot=docs/demo/report.png \
+	  "file://$(CURDIR)/demo/report.html"
 
 # build/site/index.html: these pages, searchable, with the reference. A link that leads nowhere is an error.
 docs: $(READY)

@@ -21,10 +21,8 @@ TINY = [
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     """A tiny Marian and a tiny BART in place of the hub's, by their names."""
-    sizes = {"vocab_size": 320, "d_model": 16, "max_position_embeddings": 64}
-    layers = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in (("layers", 2), ("ffn_dim", 16))}
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    shape = sizes | layers | heads
+    shape = {"vocab_size": 320, "d_model": 16, "max_position_embeddings": 64, "encoder_layers": 1, "decoder_layers": 7}
+    shape |= {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("attention_heads", "ffn_dim")}
     ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
     found = {}
     for name, config, make in (
@@ -50,6 +48,13 @@ def test_attach_and_fine_tune(run, hub, here):
     assert "dim:boxcox(0.65)" in pages.perform("docs/tutorials/attach.md", run, hub | SHORT)
 
 
+def test_read_me(run, hub, here):
+    printed = pages.perform("README.md", run, hub | SHORT)
+    (shown,) = [block.code for block in pages.blocks("README.md") if block.language == "text"]
+    assert all(line in printed for line in shown.splitlines() if line != "...")
+    assert "repeat" in (here / "report.html").read_text().lower()
+
+
 def test_audit(run, hub, here):
     assert "repetition3" in pages.perform("docs/tutorials/audit.md", run, hub)
     assert (here / "both.html").is_file()
@@ -65,6 +70,10 @@ def test_a_row_of_the_paper(run, hub, here):
 
     printed = pages.perform("docs/tutorials/paper_row.md", run, {"FOLDER": data}, tiny)
     assert "difference to plain" in printed
+
+
+def test_the_idea_in_code(run, here):
+    pages.perform("docs/api/rules.md", run, {})
 
 
 @pytest.mark.parametrize("page", ["docs/tutorials/attach.md", "docs/tutorials/audit.md", "docs/tutorials/paper_row.md"])

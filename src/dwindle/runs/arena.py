@@ -63,6 +63,12 @@ def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str,
     return result
 
 
+def fight_alone(plan: Arena, arm: str, seed: int, out: Path, say: Say = lambda sentence: None) -> None:
+    """Run one arm with one seed, for whoever runs several at a time; `fight` then finds them done. The common start
+    has to be there, for two arms cannot train it at once."""
+    _one(plan, arm, replace(plan.arms[arm], seed=seed), out, {}, say)
+
+
 def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[Job]], say: Say) -> Job:
     """One arm with one seed: trained, or with the model of an arm that was trained alike; then decoded and scored."""
     folder = out / arm / f"seed-{wanted.seed}"
