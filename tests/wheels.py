@@ -1,7 +1,8 @@
 """``make wheel-check``: the wheel as a stranger installs it. Builds it, installs it into an empty environment, then
 each extra into one of its own on top of that, and runs a command of each.
 
-An environment of an extra sees the core's packages through a ``.pth`` file, so torch is installed once.
+An environment of an extra sees the core's packages through a ``.pth`` file, so torch is installed once. ``python -m
+tests.wheels EXTRA...`` checks some.
 """
 
 import json
@@ -36,18 +37,19 @@ RESOLVED = ("dev", "gpu")
 """Extras that are only resolved: the first is what ``make test`` installs, the second wants a GPU."""
 
 
-def main() -> int:
+def main(chosen: list[str]) -> int:
+    """Check these extras."""
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
         _write_outputs(here)
         wheel = _built(here)
-        core = _environment(here / "core")
+        core = _environment(here / "environments" / "core")
         _pip(core, "install", str(wheel))
         _run(core, COMMANDS[""], here)
         _refused(core, here)
-        for extra in extras():
+        for extra in chosen:
             _check(extra, core, here)
-    print("the wheel and every extra work")
+    print("the wheel works")
     return 0
 
 
@@ -79,7 +81,7 @@ def _packages(environment: Path) -> Path:
 
 
 def _check(extra: str, core: Path, here: Path) -> None:
-    own = _environment(here / extra, core)
+    own = _environment(core.with_name(extra), core)
     # As the error messages say it: dwindle is there already, and this adds to it.
     _pip(own, "install", *(["--dry-run"] if extra in RESOLVED else []), f"dwindle[{extra}]")
     if extra not in RESOLVED:
@@ -125,4 +127,4 @@ def _write_outputs(here: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] or extras()))
