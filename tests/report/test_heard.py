@@ -59,7 +59,7 @@ def audited(tmp_path):
     ]
     records[1]["spans"] = [{"start": 0, "end": 5, "text": sources[1][:5], "score": 3.5}]
     bulk.findings_of(path).write_text("".join(json.dumps(record) + "\n" for record in records))
-    told = {"calibrated_on": 40, "outputs": bulk.digest(path)}
+    told = {"calibrated_on": 40, "calibrated_with": "the model's own outputs", "outputs": bulk.digest(path)}
     replace(EARS, origin=told).save(bulk.ears_of(bulk.findings_of(path)))
     return path, sources[1]
 
@@ -67,9 +67,10 @@ def audited(tmp_path):
 def test_a_report_marks_what_an_audit_found_with_its_error_rate(audited):
     path, source = audited
     text = report.html(report.make([path]))
-    assert "1 of 3 outputs are alarmed. Of outputs that leave nothing out, 5% would be alarmed" in text
+    assert "1 of 3 outputs are alarmed." in text
+    assert "calibrated on (40: the model&#39;s own outputs), 5% would be alarmed" in text
     assert f'<mark class="met" title="score 3.5">{source[:5]}</mark>' in text
-    assert "item-1, score 1.00" in text
+    assert "<h3>item-1<span>score 1.00</span></h3>" in text
 
 
 def test_findings_of_other_outputs_are_not_shown(audited):

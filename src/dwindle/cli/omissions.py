@@ -27,7 +27,7 @@ def omissions(
     intact: Annotated[
         Path | None,
         typer.Option(
-            help="JSONL like OUTPUTS, of outputs that leave nothing out, to choose and calibrate listeners on."
+            help="JSONL like OUTPUTS, of outputs that leave nothing out: new listeners are calibrated on them."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -107,8 +107,8 @@ def _print(target: Path, summary: "Summary", chosen: "Listeners") -> None:
         table.add_row(escape(record["id"]), f"{record['score']:.2f}", escape(spans))
     console.print(table)
     console.print(
-        f"{summary.alarmed} of {summary.items} outputs are alarmed; of outputs that leave nothing out, "
-        f"{chosen.false_alarms:.0%} would be. All findings: {escape(str(target))}"
+        f"{summary.alarmed} of {summary.items} outputs are alarmed; of outputs that leave no more out than those "
+        f"it was calibrated on, {chosen.false_alarms:.0%} would be. All findings: {escape(str(target))}"
     )
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from dwindle import __version__
 from dwindle.analysis.audited import audited
 from dwindle.analysis.measure import Measured
+from dwindle.folder.outputs import Item
 from dwindle.listening.listeners import Finding, Listeners
 from dwindle.listening.sound import WINDOW
 from dwindle.report import page
@@ -26,9 +27,10 @@ MOST_ALARMS = 10
 def rate(listeners: Listeners) -> str:
     """The error rate, in words."""
     parts = "words" if listeners.unit == "characters" else f"stretches of {WINDOW} seconds"
+    count, made = (listeners.origin.get(key, "?") for key in ("calibrated_on", "calibrated_with"))
     return (
-        f"Of outputs that leave nothing out, {listeners.false_alarms:.0%} would be alarmed, and as large a share of "
-        f"their {parts} marked: calibrated on {listeners.origin.get('calibrated_on', '?')} outputs. Attention tells "
+        f"Of outputs that leave no more out than those it was calibrated on ({count}: {made}), "
+        f"{listeners.false_alarms:.0%} would be alarmed, and as large a share of their {parts} marked. Attention tells "
         "disengagement, not misstatement: what is marked was hardly used."
     )
 
@@ -37,7 +39,8 @@ def text_section(found: Finding, text: str, listeners: Listeners) -> Section:
     """The source with what was left out marked."""
     section = Section("left-out", "What was left out", f"{verdict(found, listeners)} {rate(listeners)}")
     spans = [(int(span.start), int(span.end), span.score) for span in found.spans]
-    section.charts.append(_marked(text, spans, int(found.read)))
+    marked = _marked(text, spans, int(found.read))
+    section.charts.append(Markup('<div class="text whole">{}</div>').format(marked))
     return section
 
 
@@ -49,10 +52,13 @@ def audited_section(measured: Measured) -> Section:
         if told is None:
             continue
         share = f"{len(told.alarmed):,} of {len(told.records):,} outputs are alarmed."
-        section.charts.append(Markup("<h3>{}</h3><p>{} {}</p>").format(arm.name, share, rate(told.listeners)))
-        sources = {item.id: (item.source or "", item.hypothesis) for item in arm.runs[0].outputs.items}
-        for record in told.alarmed[:MOST_ALARMS]:
-            section.charts.append(_alarm(record, *sources[record["id"]]))
+        items = {item.id: item for item in arm.runs[0].outputs.items}
+        shown = [_alarm(record, items[record["id"]]) for record in told.alarmed[:MOST_ALARMS]]
+        section.charts.append(
+            Markup('<div class="audited"><h3>{}</h3><p>{} {}</p>{}</div>').format(
+                arm.name, share, rate(told.listeners), Markup("").join(shown)
+            )
+        )
     if not section.charts:
         section.missing.append(
             "No outputs here were audited, or they have changed since: type dwindle omissions OUTPUTS --model MODEL."
@@ -60,12 +66,15 @@ def audited_section(measured: Measured) -> Section:
     return section
 
 
-def _alarm(record: dict[str, Any], source: str, output: str) -> Markup:
+def _alarm(record: dict[str, Any], item: Item) -> Markup:
+    """The source of an alarmed item with its marks, and the output beside it."""
+    source = item.source or ""
     spans = [(int(span["start"]), int(span["end"]), span["score"]) for span in record["spans"]]
     read = record.get("unread", {}).get("start", len(source))
-    return Markup('<h4>{}, score {:.2f}</h4>{}<p class="words">{}</p>').format(
-        record["id"], record["score"], _marked(source, spans, int(read)), output or "(empty)"
-    )
+    return Markup(
+        '<div class="texts wide"><article class="text"><h3>{}<span>score {:.2f}</span></h3>{}</article>'
+        '<article class="text"><h3>output</h3><p class="words">{}</p></article></div>'
+    ).format(item.id, record["score"], _marked(source, spans, int(read)), item.hypothesis or "(empty)")
 
 
 def _marked(text: str, spans: Sequence[tuple[int, int, float]], read: int) -> Markup:
@@ -78,7 +87,7 @@ def _marked(text: str, spans: Sequence[tuple[int, int, float]], read: int) -> Ma
     pieces.append(escape(text[end:read]))
     if unread := text[max(end, read) :]:
         pieces.append(Markup('<span class="unread" title="not read by the model">{}</span>').format(unread))
-    return Markup('<div class="text whole"><p class="words">{}</p></div>').format(Markup("").join(pieces))
+    return Markup('<p class="words">{}</p>').format(Markup("").join(pieces))
 
 
 def sound_page(
