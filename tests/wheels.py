@@ -28,6 +28,7 @@ COMMANDS = {
     "mover": ["python", "-c", "import dwindle.metrics.moverscore, ot, transformers"],
     "report": ["dwindle", "report", "outputs.jsonl", "--out", "report.html"],
     "runs": ["dwindle", "run", "newsroom/base", *TINY],
+    "studio": ["python", "-c", "import dwindle.studio.pages, dwindle.study.server"],
     "study": ["dwindle", "study", "new", "outputs.jsonl", "other.jsonl", "--items", "2", "--out", "study"],
     "training": ["python", "-c", "import dwindle.training.train"],
     "transformers": ["dwindle", "families"],

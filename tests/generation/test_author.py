@@ -4,19 +4,37 @@ import json
 
 import numpy as np
 import pytest
-from transformers import WhisperConfig, WhisperForConditionalGeneration
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, WhisperConfig, WhisperForConditionalGeneration
 
+from dwindle import attach
 from dwindle.generation.author import Author
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models import build
 from tests.generation.test_tracing import TEXT, made
 
 
-@pytest.fixture(scope="module", params=["pointer-generator", "bart"])
+@pytest.fixture(scope="module", params=["pointer-generator", "bart", "llama"])
 def author(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / request.param
-    build.save(*made(request.param, rule="dim:boxcox(0.5)"), folder)
+    if request.param == "llama":
+        decoder_only(folder, rule="dim:boxcox(0.5)")
+    else:
+        build.save(*made(request.param, rule="dim:boxcox(0.5)"), folder)
     return Author(str(folder))
+
+
+def decoder_only(folder, rule=None):
+    """A small model without an encoder, and the tokenizer of another."""
+    tokenizer = made("bart")[1].tokenizer
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "max_position_embeddings": 90}
+    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), num_attention_heads=2, **sizes, **special))
+    if rule:
+        attach(model, rule, source="prompt")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -32,6 +50,7 @@ def test_being_watched_changes_nothing(author, beams, rule):
     assert shown
     assert len(shown[0].output) == 1
     assert shown[0].weights.shape == (1, len(alone.source))
+    assert alone.weights.shape == (len(alone.output), len(alone.source))
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -95,6 +114,19 @@ def test_it_decodes_as_its_makers_say(tmp_path):
     codec.tokenizer.save_pretrained(tmp_path)
     expected = DecodingSettings(beams=3, max_length=9, block_ngrams=2, alpha=2.0, stopping="bound")
     assert Author(str(tmp_path)).usual == expected
+
+
+def test_a_prompt_is_continued_as_the_library_does(tmp_path):
+    decoder_only(tmp_path)
+    author = Author(str(tmp_path))
+    batch = author.codec.collate([author.codec.encode(TEXT)])
+    ids = author.model.generate(**batch, max_new_tokens=9, do_sample=False)
+    written = author.codec.tokenizer.decode(ids[0, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+    assert "".join(author.write(TEXT, DecodingSettings(beams=1, max_length=9)).output) == written.rstrip("\ufffd")
+    assert batch["input_ids"][0, 0] == 1
+    assert 2 not in batch["input_ids"]
+    with pytest.raises(ValueError, match="write at most"):
+        author.write(TEXT, DecodingSettings(beams=1, max_length=85))
 
 
 def test_a_model_of_sounds_is_refused_in_one_sentence(tmp_path):

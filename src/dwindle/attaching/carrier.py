@@ -7,7 +7,7 @@ here: its rule is attached. Whoever asks need not know which kind it is.
 from __future__ import annotations  # the types of transformers are named here but imported only when attaching
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -50,12 +50,17 @@ class Library:
 
     def set_rule(self, rule: Rule | str) -> None:
         if not isinstance(parse(rule), Plain):
-            attach(self.model, rule, self.layers)
+            attach(self.model, rule, self.layers, source=source_of(self.model))
         elif handle_of(self.model) is not None:
             detach(self.model)
 
     def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
         return replay(self.model, batch, sequences)
+
+
+def source_of(model: PreTrainedModel) -> Literal["prompt"] | None:
+    """Where a model of the library has its source, as ``attach`` takes it: a decoder-only one has it in its prompt."""
+    return None if model.config.is_encoder_decoder else "prompt"
 
 
 def carrier_of(model: Any, layers: int | list[int] | None = None) -> Carrier:

@@ -55,10 +55,13 @@ def list_(
             typer.echo(json.dumps(labels, ensure_ascii=False))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, style in (("recipe", "cyan"), ("paper", ""), ("what it is", ""), ("takes", "dim")):
-        table.add_column(column, style=style, no_wrap=column == "recipe")
+    columns = {"name": ("recipe", "cyan"), "row": ("paper", ""), "about": ("what it is", ""), "scale": ("takes", "dim")}
+    told = [key for key in columns if any(labels[key] for labels in found)]
+    for key in told:
+        heading, style = columns[key]
+        table.add_column(heading, style=style, no_wrap=key == "name")
     for labels in found:
-        table.add_row(*(escape(str(labels[key] or "")) for key in ("name", "row", "about", "scale")))
+        table.add_row(*(escape(str(labels[key] or "")) for key in told))
     terminal.console().print(table)
 
 

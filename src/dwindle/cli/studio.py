@@ -15,7 +15,7 @@ def studio(
     """Serve a page on which one pastes a text, picks rules, layers and decoding, and watches outputs side by side.
 
     It shows what each output uses, repeats and leaves out while it is written. Only this machine can reach the page,
-    and only by the link that is printed. Works with every encoder-decoder that reads text; stop it with Ctrl-C.
+    and only by the link that is printed. Works with every model of texts; stop it with Ctrl-C.
     """
     try:
         from dwindle.generation.author import Author

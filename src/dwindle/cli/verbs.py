@@ -30,7 +30,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "study": Verb("study:app", "Compare two systems with people."),
     },
     MODELS: {
-        "studio": Verb("studio:studio", "Paste a text and watch models write about it, on a page of your own."),
+        "studio": Verb("studio:studio", "Watch models write about a text, on a page of your own."),
         "coverage": Verb("coverage:coverage", "Show what a model used of one text, and what it left out."),
         "families": Verb("families:families", "List the families of models that take a rule."),
         "import": Verb("import_:import_", "Open a published checkpoint of the paper's baselines."),
@@ -44,7 +44,7 @@ VERBS: dict[str, dict[str, Verb]] = {
     },
     RECIPES: {
         "demo": Verb("demo:demo", "Train, compare and report on synthetic data, in minutes."),
-        "recipes": Verb("recipes:app", "List the recipes, all or those with a word; show, copy or check one."),
+        "recipes": Verb("recipes:app", "List recipes, all or by a word; show, copy or check one."),
         "run": Verb("run:run", "Run a recipe: train, generate, score."),
         "train": Verb("run:train", "Train the model of a run again or further."),
         "generate": Verb("run:generate", "Decode the test split of a run."),

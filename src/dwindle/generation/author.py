@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dwindle.attaching.carrier import Carrier, carrier_of
-from dwindle.attaching.find import cross_attention
+from dwindle.attaching.carrier import Carrier, carrier_of, source_of
+from dwindle.attaching.find import Found, cross_attention, self_attention
 from dwindle.attaching.handle import handle_of
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Plain
@@ -25,6 +25,7 @@ from dwindle.generation.settings import DecodingSettings
 from dwindle.generation.tracing import traced
 from dwindle.models.codec import Batch
 from dwindle.models.opened import opened
+from dwindle.models.prompted import PromptCodec
 from dwindle.models.top_down_codec import RegionCodec
 
 _LONGEST = 128
@@ -47,7 +48,7 @@ class Author:
         self.rule = None if carried is None or isinstance(carried, Plain) else str(carried)
         """The rule it was saved with, if it is not plain."""
         self._saved_layers = handle.layers if handle else None
-        self.layers = None if isinstance(self.model, Carrier) else len(cross_attention(self.model))
+        self.layers = None if isinstance(self.model, Carrier) else len(_attention(self.model))
         """On how many layers a rule can be; None where it is built in."""
         self.usual = _usual(self.model, Path(path))
         """How it is decoded unless told otherwise: as its run or its makers say."""
@@ -100,12 +101,27 @@ class Author:
         """
         settings = settings or self.usual
         batch = self.codec.collate([self.codec.encode(text)])
+        self._check_room(batch, settings)
         look = _Look(lambda tokens: self._trace(text, batch, tokens), show, stop)
         with prepared(self.model, settings), counted(self.model):
             return self._trace(text, batch, search(self.model, batch, settings, self.codec, look))
 
+    def _check_room(self, batch: Batch, settings: DecodingSettings) -> None:
+        """The prompt of a decoder-only model and what it writes share its positions."""
+        given, most = batch["input_ids"].shape[1], _positions(self.model)
+        if isinstance(self.codec, PromptCodec) and most and given + settings.max_length > most:
+            raise ValueError(
+                f"decoding: the prompt has {given} of the {most} positions of {self.name}: "
+                f"write at most {most - given} tokens"
+            )
+
     def _trace(self, text: str, batch: Batch, tokens: Tensor) -> Trace:
         return traced(self.model, self.codec, Example("text", text, ()), batch, tokens)
+
+
+def _attention(model: Any) -> list[Found]:
+    """The modules that a rule can be in."""
+    return self_attention(model) if source_of(model) == "prompt" else cross_attention(model)
 
 
 def _name(path: str) -> str:
@@ -137,6 +153,12 @@ class _Look:
         return self.stop()
 
 
+def _positions(model: Any) -> int | None:
+    """How long a sequence of the decoder can be; None where there is no limit."""
+    found: int | None = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    return found
+
+
 def _usual(model: Any, path: Path) -> DecodingSettings:
     """The decoding of the model's run; else what its makers have put beside it, as far as it can be said here."""
     said = Run(path).settings.get("decoding")
@@ -146,8 +168,8 @@ def _usual(model: Any, path: Path) -> DecodingSettings:
         return DecodingSettings(max_length=_LONGEST)
     config = model.generation_config
     length = config.max_new_tokens or (config.max_length if config.max_length != 20 else None)  # 20: the library's own
-    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _LONGEST
-    length = min(length or _LONGEST, positions)
+    positions = _positions(model) or _LONGEST
+    length = min(length or _LONGEST, positions if model.config.is_encoder_decoder else positions // 2)
     return DecodingSettings(
         beams=config.num_beams or 1,
         max_length=length,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dwindle.attaching.carrier import Carrier, carrier_of
+from dwindle.attaching.carrier import Carrier, carrier_of, source_of
 from dwindle.attaching.handle import attach
 from dwindle.core.rules import Plain
 from dwindle.core.temporal import Temporal
@@ -182,7 +182,7 @@ def counted(model: "PreTrainedModel", layers: int | None = None) -> Iterator[Non
     if carrier_of(model).rule is not None:
         yield
         return
-    with attach(model, Plain(), rule_layers(model, layers)):
+    with attach(model, Plain(), rule_layers(model, layers), source=source_of(model)):
         yield
 
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dwindle.data.example import Example
 from dwindle.folder.traces import Trace
 from dwindle.generation.generate import counted, prepared, search
@@ -27,17 +29,19 @@ def trace(model: "PreTrainedModel", codec: Codec, example: Example, settings: De
 
 
 def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batch, sequences: "Tensor") -> Trace:
-    """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for ``batch``."""
+    """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for ``batch``; of a
+    decoder-only model, (1, P + T) with its prompt."""
     from dwindle.models.attended import attended
 
     with counted(model):  # a plain model on the layers where a rule would be
         record = attended(model, batch, sequences)
     attention, weights = (rows[:, 0].mean(0).numpy() for rows in (record.attention, record.weights))
-    steps = int((attention.sum(1) > 0).sum())  # rows after the end are zero
+    steps = 1 + max(np.flatnonzero(attention.sum(1) > 0), default=0)  # rows after the end are zero
     tokens = codec.source_tokens(example.input)
     if len(tokens) != attention.shape[1]:  # an encoder that changes how many positions there are
         tokens = [f"position {s + 1}" for s in range(attention.shape[1])]
-    output = _written(codec, batch, sequences[:, : 1 + steps].cpu())
+    first = 0 if model.config.is_encoder_decoder else batch["input_ids"].shape[1] - 1
+    output = _written(codec, batch, sequences[:, first : first + 1 + steps].cpu())
     at = places(tokens, example.source) if example.image is None else [-1] * len(tokens)
     return Trace(example.id, example.source, tokens, at, output, attention[:steps], weights[:steps])
 

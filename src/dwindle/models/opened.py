@@ -9,6 +9,7 @@ from dwindle.models import build
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
 from dwindle.models.loading import from_pretrained
+from dwindle.models.prompted import PromptCodec
 from dwindle.models.subword import SubwordCodec
 
 _LONGEST = 1024
@@ -32,12 +33,12 @@ def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
     except OSError as error:
         why = str(error).strip().partition("\n")[0]
         raise ValueError(f"{name} is not a model's folder, and could not be loaded from the hub: {why}") from None
-    if not model.config.is_encoder_decoder:
-        raise ValueError(f"{name} has no encoder, so there is no source apart from the output: take an encoder-decoder")
     if model.main_input_name != "input_ids":
         raise ValueError(f"{name} reads sounds or images ({model.main_input_name}), not text: take a model of texts")
     limit = min(_length(model.config), int(tokenizer.model_max_length), _LONGEST)
-    return model.eval(), SubwordCodec(tokenizer, limit, limit, separator=None)
+    if model.config.is_encoder_decoder:
+        return model.eval(), SubwordCodec(tokenizer, limit, limit, separator=None)
+    return model.eval(), PromptCodec(tokenizer, limit // 2, limit // 2, separator=None)  # prompt and output share it
 
 
 def _length(config: Any) -> int:

@@ -38,7 +38,7 @@ TEMPLATES = {"transformer": "$A </s>", "bart": "<s> $A </s>", "bertsum": "<cls> 
 """Where each kind of model wants them in a source; but for BertSum, in a target too."""
 PRESUMM = {"bos_token": "[unused0]", "eos_token": "[unused1]", "separator": "[unused2]"}
 """What PreSumm writes targets with: tokens that BERT's vocabulary has and its pre-training did not use."""
-_AS_TEXT: dict[str, Any] = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+AS_TEXT: dict[str, Any] = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
 """A text that has ``</s>`` written in it must not end there."""
 TARGET = "target"
 """Where in the folder a vocabulary of targets lies."""
@@ -133,14 +133,14 @@ class SubwordCodec:
         if self.separator is None:
             lines = [" ".join(lines)]
         tokenizer = self._writer if name == "text_target" else self.tokenizer
-        found: list[list[int]] = tokenizer(**{name: lines}, **_AS_TEXT)["input_ids"]
+        found: list[list[int]] = tokenizer(**{name: lines}, **AS_TEXT)["input_ids"]
         if self.known is None:
             return found
         return [[i if i < self.known else tokenizer.unk_token_id for i in line] for line in found]
 
     def _pieces(self, words: list[str]) -> list[list[int]]:
         """The ids of each word as it stands inside a text."""
-        found: list[list[int]] = self.tokenizer([f" {word}" for word in words], **_AS_TEXT)["input_ids"]
+        found: list[list[int]] = self.tokenizer([f" {word}" for word in words], **AS_TEXT)["input_ids"]
         return found
 
     def _is_unknown(self, word: str, ids: list[int]) -> bool:
