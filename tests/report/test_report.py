@@ -133,3 +133,10 @@ def test_a_file_is_written_whole(tmp_path):
     page.write(tmp_path / "new" / "x.html", "text")
     assert (tmp_path / "new" / "x.html").read_text() == "text"
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["x.html"]
+
+
+def test_a_table_called_like_its_section_is_named_once_in_latex(two):
+    text = report.latex(report.make(two))
+    assert r"\caption{a: Results. Value, with its 95 \% interval (bootstrap).}" in text
+    assert "Results. Results" not in text
+    assert r"\caption{a: Results. Differences to a. Minus a, " in text

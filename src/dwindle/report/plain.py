@@ -92,7 +92,7 @@ def _latex(table: Table, heading: str) -> list[str]:
     return [
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{_tex(f'{heading}. {table.caption}.')} {_tex(' '.join(_notes(table)))}}}",
+        rf"\caption{{{_tex(' '.join([_captioned(heading, table.caption), *_notes(table)]))}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}",
         r"\toprule",
         " & ".join(map(_tex, names)) + r" \\",
@@ -103,6 +103,14 @@ def _latex(table: Table, heading: str) -> list[str]:
         r"\end{table}",
         "",
     ]
+
+
+def _captioned(heading: str, caption: str) -> str:
+    """Both in one sentence; a table that is called like its section is named once."""
+    section = heading.rpartition(": ")[2]
+    if caption.startswith(section):
+        return f"{heading}{caption.removeprefix(section)}."
+    return f"{heading}. {caption}."
 
 
 def _tex(text: str) -> str:
