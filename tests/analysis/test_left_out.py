@@ -110,6 +110,21 @@ def test_coverage_that_knows_is_perfect_and_coverage_that_does_not_is_guessing()
     assert lexical.auroc > 0.8  # names and things are copied
 
 
+def test_listeners_are_judged_where_outputs_were_audited():
+    parts = []
+    for example in newsroom.examples("test", 20, 1):
+        output = example.references[0].split("\n")[0]
+        item = Item(example.id, output, example.references, example.source, extra={"gold": example.gold})
+        spans, truth = left_out._newsroom(example.gold, example.source, output)
+        marks = [None] * len(example.source)
+        for (first, last), (left, *_) in zip(spans, truth, strict=True):
+            marks[first + 1 : last] = [3.0 if left else -1.0] * (last - first - 1)
+        parts += left_out.judged(item, {}, [], marks)
+    told = {one.method: one.auroc for one in left_out.verdicts(parts)}
+    assert told["listeners"] == 1
+    assert told["lexical overlap"] < 1
+
+
 def test_one_kind_of_parts_alone_cannot_be_judged():
     part = left_out.JudgedPart("a", True, True, False, {"raw attention": 1.0})
     with pytest.raises(ValueError, match="both kinds"):

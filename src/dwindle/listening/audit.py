@@ -18,7 +18,7 @@ from dwindle.listening.source import Reader, ReadSource, batches
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_AHEAD = 16
+AHEAD = 16
 """Batches that are sorted by length together."""
 
 LEAST_SPEECH = 1.0
@@ -54,7 +54,7 @@ def _check(reader: Reader, listeners: Listeners) -> None:
 def _found(
     model: "PreTrainedModel", reader: Reader, pairs: Iterable[Pair], listeners: Listeners, batch: int
 ) -> Iterator[Finding]:
-    for some in batches(pairs, _AHEAD * batch):
+    for some in batches(pairs, AHEAD * batch):
         order = sorted(range(len(some)), key=lambda n: len(some[n][0]))
         found: dict[int, Finding] = {}
         for numbers in batches(order, batch):

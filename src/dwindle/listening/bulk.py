@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dwindle.listening.audit import Pair, omissions
+from dwindle.listening.audit import AHEAD, Pair, omissions
 from dwindle.listening.listeners import Finding, Listeners
 from dwindle.listening.sound import read_wave
 
@@ -49,7 +49,7 @@ def audit(
 ) -> Summary:
     """Write what every output of ``path`` left out to ``out``, a line each, in their order."""
     half_done = out.with_name(f".{out.name}.{_fingerprint(path, listeners)}")
-    done = _whole_lines(half_done)
+    done = _whole_blocks(half_done, AHEAD * batch)
     rest = islice(items(path), done, None)
     ids: list[str] = []  # of pairs on their way through the model: its batches run ahead
 
@@ -75,7 +75,7 @@ def audit(
 def record_of(id: str, found: Finding, unit: str) -> dict[str, Any]:
     """A finding as JSON: ``chars`` has the score of each character of the source, ``seconds`` that of each second."""
     cells = [None if cell is None else round(cell, 4) for cell in found.cells]
-    spans = [asdict(span) | {"score": round(span.score, 4)} for span in found.spans]
+    spans = [{k: v if k == "text" else round(v, 4) for k, v in asdict(span).items()} for span in found.spans]
     score = None if found.score is None else round(found.score, 4)
     record: dict[str, Any] = {"id": id, "score": score, "alarm": found.alarm, "spans": spans}
     record["chars" if unit == "characters" else "seconds"] = cells
@@ -125,15 +125,20 @@ def _fingerprint(path: Path, listeners: Listeners) -> str:
     return hashlib.sha256(made_by.encode()).hexdigest()[:16]
 
 
-def _whole_lines(path: Path) -> int:
-    """How many lines a killed run has left; one that it was writing is cut off."""
+def _whole_blocks(path: Path, block: int) -> int:
+    """How many lines a killed run has left in whole blocks; the rest is cut off.
+
+    Pairs of a block share batches: done again from its start, every line comes out as it would have.
+    """
     if not path.exists():
         return 0
-    end = count = 0
+    end = kept = at = count = 0
     with path.open("rb+") as file:
         for line in file:
             if not line.endswith(b"\n"):
                 break
-            end, count = end + len(line), count + 1
+            at, count = at + len(line), count + 1
+            if count % block == 0:
+                end, kept = at, count
         file.truncate(end)
-    return count
+    return kept
