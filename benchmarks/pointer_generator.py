@@ -4,8 +4,8 @@
 
 ``--earlier`` is a worktree of this repository at another revision (``git worktree add --detach DIR REVISION``),
 ``--port`` a clone of https://github.com/atulkum/pointer_summarizer. Every system is a process of its own, and so is a
-second copy of this one, the control. They take turns, round after round; medians are compared. Peak memory is that of
-the process.
+second copy of this one, the control, and so are the three products with the vocabulary, which every training step has.
+They take turns, round after round; medians are compared. Peak memory is that of the process.
 """
 
 import argparse
@@ -105,6 +105,22 @@ def port(words: int, _: dict[str, object]) -> Step:
     return step
 
 
+def products(words: int, _: dict[str, object]) -> Step:
+    """The three products with the vocabulary alone, in chunks of rows: no training step can be faster."""
+    torch.manual_seed(0)
+    hidden, weight, gradient = torch.randn(B * T, 256), torch.randn(words, 256), torch.zeros(words, 256)
+    rows = max(16, 2**23 // words // 16 * 16)
+    scores = torch.empty(rows, words)
+
+    def step() -> None:
+        for chunk in hidden.split(rows):
+            part = torch.mm(chunk, weight.mT, out=scores[: len(chunk)])
+            part @ weight
+            gradient.addmm_(part.mT, chunk)
+
+    return step
+
+
 class System:
     """A process that takes a step whenever it is told to."""
 
@@ -158,6 +174,8 @@ def compare(what: str, args: argparse.Namespace) -> None:
     systems = [System("this code", what, HERE / "src", args), System("again (control)", what, HERE / "src", args)]
     if args.earlier:
         systems.append(System("earlier code", what, args.earlier / "src", args))
+    if what == "training":
+        systems.append(System("its products with the vocabulary", "products", HERE / "src", args))
     if args.port and what == "training":
         systems.append(System("public port", "port", args.port, args))
     for n in range(args.rounds + 1):  # the first one warms up
@@ -183,10 +201,10 @@ def main() -> None:
     parser.add_argument("--rule", default="plain")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", choices=("training", "beam"))
-    parser.add_argument("--serve", choices=("training", "beam", "port"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=("training", "beam", "port", "products"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        kinds = {"training": training, "beam": beam, "port": port}
+        kinds = {"training": training, "beam": beam, "port": port, "products": products}
         serve(kinds[args.serve](args.words, {"coverage": args.coverage, "rule": args.rule}))
         return
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; B {B}, S {S}, T {T}, {args.words} words")

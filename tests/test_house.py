@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Collection
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -20,10 +21,15 @@ ROOMS = [
 HOME = Path(dwindle.__file__).parent
 
 
-def imported(file: Path) -> set[str]:
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imported(file: Path, tree: ast.Module) -> set[str]:
     """The rooms that a file imports from, also inside functions."""
     rooms = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
@@ -39,7 +45,7 @@ def test_imports_go_one_way():
         f"{file.relative_to(HOME)} imports from {room}/"
         for own in ROOMS
         for file in sorted((HOME / own).rglob("*.py"))
-        for room in imported(file)
+        for room in imported(file, parsed(file))
         if ROOMS.index(room) > ROOMS.index(own)
     ]
     assert not wrong
@@ -48,10 +54,7 @@ def test_imports_go_one_way():
 def modules() -> dict[str, ast.Module]:
     """Every module of dwindle by its dotted name."""
     files = {file.relative_to(HOME.parent).with_suffix(""): file for file in sorted(HOME.rglob("*.py"))}
-    return {
-        ".".join(name.parts).removesuffix(".__init__"): ast.parse(file.read_text(encoding="utf-8"))
-        for name, file in files.items()
-    }
+    return {".".join(name.parts).removesuffix(".__init__"): parsed(file) for name, file in files.items()}
 
 
 def loaded(tree: ast.Module, known: Collection[str]) -> set[str]:
@@ -92,12 +95,11 @@ def test_every_folder_is_a_room():
     assert folders <= set(ROOMS)
 
 
-def test_the_walker_sees_every_kind_of_import(tmp_path):
-    file = tmp_path / "x.py"
-    file.write_text("import dwindle.cli.main\ndef f():\n    from dwindle.report import x\n")
-    assert imported(file) == {"cli", "report"}
-    file.write_text("from dwindle import study\n")
-    assert imported(file) == {"study"}
+def test_the_walker_sees_every_kind_of_import():
+    file = Path("x.py")
+    both = ast.parse("import dwindle.cli.main\ndef f():\n    from dwindle.report import x\n")
+    assert imported(file, both) == {"cli", "report"}
+    assert imported(file, ast.parse("from dwindle import study\n")) == {"study"}
 
 
 def _quiet(code: str) -> None:
@@ -141,7 +143,7 @@ def strange(tree: ast.AST, own: set[str]) -> set[str]:
 
 
 def test_private_names_of_other_libraries_stay_behind_their_fences():
-    trees = {file.relative_to(HOME).as_posix(): ast.parse(file.read_text("utf-8")) for file in HOME.rglob("*.py")}
+    trees = {file.relative_to(HOME).as_posix(): parsed(file) for file in HOME.rglob("*.py")}
     own = set().union(*map(written, trees.values()))
     using = {name: found for name, tree in trees.items() if (found := strange(tree, own))}
     assert {name: found for name, found in using.items() if name not in FENCES} == {}

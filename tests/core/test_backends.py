@@ -408,6 +408,16 @@ def test_every_kernel_is_a_library_of_its_own():
     assert len(set(built)) == len(folders)
 
 
+def test_what_all_kernels_lack_is_said_once(monkeypatch, capsys):
+    def none() -> str:
+        raise OSError("the compiler is on holiday")
+
+    monkeypatch.setattr(build, "_compiler", none)
+    for folder in (build._HERE, build._CORE / "additive"):
+        assert build.library.__wrapped__(folder) is None
+    assert capsys.readouterr().err.count("on holiday") == 1
+
+
 def test_a_failing_build_says_why(monkeypatch, capsys, tmp_path):
     compiler = tmp_path / "c++"
     compiler.write_text("#!/bin/sh\necho 'kernel.cpp:1: error: no sun today' >&2\nexit 1\n")

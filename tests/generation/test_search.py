@@ -54,14 +54,24 @@ def outputs(model, batch, settings):
     return [row[: row.index(slow.END, 1) + 1] if slow.END in row[1:] else row for row in rows]
 
 
+@cache
+def seeded(seed):
+    return slow.model(seed), slow.batch(seed=seed)
+
+
+@cache
+def found(settings, seed):
+    """The outputs of a seed's model and batch: two tests ask for them."""
+    return outputs(*seeded(seed), settings)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_equals_the_slow_twin(name, seed):
     """The batch is padded, the twin reads one source at a time."""
     settings = settings_of(CASES[name])
-    model, batch = slow.model(seed), slow.batch(seed=seed)
-    found = outputs(model, batch, settings)
-    for row, ids, mask in zip(found, batch["input_ids"], batch["attention_mask"], strict=True):
+    model, batch = seeded(seed)
+    for row, ids, mask in zip(found(settings, seed), batch["input_ids"], batch["attention_mask"], strict=True):
         assert row == slow.best(slow.looking(model, ids[mask.bool()]), settings)
 
 
@@ -77,14 +87,13 @@ def test_each_case_changes_an_output():
         "gehrmann, stepwise": CASES["gehrmann"],
         "repetition, greedy": CASES["greedy"],
     }
-    models = [(slow.model(seed), slow.batch(seed=seed)) for seed in (1, 2)]
-    found = cache(lambda settings: [outputs(model, batch, settings) for model, batch in models])
     for name, case in CASES.items():
-        assert found(settings_of(case)) != found(settings_of(simpler.get(name, {}))), name
+        whole, less = settings_of(case), settings_of(simpler.get(name, {}))
+        assert [found(whole, seed) for seed in (1, 2)] != [found(less, seed) for seed in (1, 2)], name
 
 
 def test_lengths_vary():
-    lengths = {len(row) for seed in (1, 2) for row in outputs(slow.model(seed), slow.batch(seed=seed), settings_of({}))}
+    lengths = {len(row) for seed in (1, 2) for row in found(settings_of({}), seed)}
     assert len(lengths) >= 4
 
 

@@ -44,7 +44,7 @@ def library(source: Path = _HERE) -> Path | None:
         built = _built(source)
         torch.ops.load_library(built)  # type: ignore[no-untyped-call]
     except (OSError, subprocess.SubprocessError) as error:
-        _say(f"no CPU kernel, a slower path is used: {error}")
+        _say_once(f"no CPU kernel, a slower path is used: {error}")
         return None
     return built
 
@@ -154,3 +154,9 @@ def _cache() -> Path:
 
 def _say(line: str) -> None:
     print(f"dwindle: {line}", file=sys.stderr)
+
+
+@cache
+def _say_once(line: str) -> None:
+    """What is wrong is often the same for every kernel."""
+    _say(line)

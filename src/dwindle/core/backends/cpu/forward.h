@@ -47,6 +47,7 @@ template <class IO, class C> class Forward {
   struct Worker {
     Buffer<C> q, out, tile, factor, top, sum, wide, sums, mass, scale, total, peak, packed;
     std::vector<Flags<C>> flags;
+    std::vector<Index> waits;  // where chunks begin whose context waits for the factors of the rows
   };
 
   const Problem& p;
@@ -98,19 +99,18 @@ template <class IO, class C> class Forward {
     for (Index k = 0; k < heads; ++k) normalise(b, first + k, k, t0, n, part, w, team);
     std::fill_n(w.out.get(), heads * n * ldv, C(0));
     if (p.renormalise) std::fill_n(w.sums.get(), heads * n * 2 * lanes, C(0));
-    const bool sums_first = p.renormalise && scope != Scope::all;
+    w.waits.clear();
     for (Index i = part.from, at = 0; i < part.to; i += chunk, ++at) {
       const Index end = std::min(i + chunk, part.to);
-      weights(b, first, t0, n, i, end, part, at, w);
-      if (!sums_first) contexts(b, first, n, i, end, part, w);
+      const bool plain = weights(b, first, t0, n, i, end, part, at, w);
+      if (p.renormalise && plain) w.waits.push_back(i);
+      else contexts(b, first, n, i, end, part, w);
     }
     if (p.renormalise) renormalise(b, first, t0, n, w, team);
-    if (sums_first) {
-      for (Index i = part.from; i < part.to; i += chunk) {
-        const Index end = std::min(i + chunk, part.to);
-        keep_plain(b, first, n, i, end, part, w);
-        contexts(b, first, n, i, end, part, w);
-      }
+    for (const Index i : w.waits) {
+      const Index end = std::min(i + chunk, part.to);
+      keep_plain(b, first, n, i, end, part, w);
+      contexts(b, first, n, i, end, part, w);
     }
     team.wait();
     for (Index k = 0; k < heads; ++k) write(b, first + k, k, t0, n, team, w);
@@ -282,11 +282,13 @@ template <class IO, class C> class Forward {
     return p.norms ? (C*)p.norms + p.norm_size() * ((b * p.H + h) * p.T + t) : nullptr;
   }
 
-  // The rule on strips i..end, chunk `at`, and dropout.
-  PHASE void weights(Index b, Index first, Index t0, Index n, Index i, Index end, Part part, Index at, Worker& w) {
+  // The rule on strips i..end, chunk `at`, and dropout; whether anything there is plain.
+  PHASE bool weights(Index b, Index first, Index t0, Index n, Index i, Index end, Part part, Index at, Worker& w) {
     const std::uint8_t* felt = felt_rows(p, b, t0, n);
+    bool plain = false;
     for (; i < end; ++i) {
       if (scope != Scope::all) flags_of(b, first, i, w);
+      for (const Flags<C>& flags : w.flags) plain |= scope != Scope::all && flags.any_plain;
       C *total = w.total.get() + (i - part.from) * width, *peak = w.peak.get() + (i - part.from) * width;
       const Index tile_step = (part.to - part.from) * n * width;
       const Strip<C> strip{n, heads, w.flags.data(), felt, total, peak, g1, g2};
@@ -297,6 +299,7 @@ template <class IO, class C> class Forward {
         for (Index k = 0; k < heads; ++k)
           drop<C>(p, b * p.H + first + k, t0, n, i * width, strip_of(w, k, i, part, n));
     }
+    return plain;
   }
 
   void flags_of(Index b, Index first, Index strip, Worker& w) const {

@@ -114,7 +114,7 @@ template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       const Index at = t * 2 * n + h * n;
-      const Vec<C> u = c[h] + C(1);
+      const Vec<C> r = C(1) / (c[h] + C(1));
       Vec<C> mean{};
       for (Index head = 0; head < heads; ++head) {
         C* place = s.tile + head * s.tile_step + at;
@@ -125,7 +125,7 @@ template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const
           continue;
         }
         if constexpr (mode != PLAIN) {
-          const Vec<C> x = a / u;
+          const Vec<C> x = a * r;
           w = first[h].gain(x);
           if constexpr (mode == DYDIM) {
             const Vec<C> other = second[h].gain(x);
@@ -152,8 +152,8 @@ template <class C, Mode mode, Kind k1, Kind k2, Scope scope> void diminish(const
       if (!feels) continue;
       if constexpr (scope == Scope::shared) {
         mean *= share;
-        if constexpr (k1 == POWER) first[h].gain(mean / u);
-        if constexpr (k2 == POWER) second[h].gain(mean / u);
+        if constexpr (k1 == POWER) first[h].gain(mean * r);
+        if constexpr (k2 == POWER) second[h].gain(mean * r);
       }
       first[h].advance();
       second[h].advance();
