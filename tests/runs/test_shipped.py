@@ -129,7 +129,7 @@ def test_rows_as_printed_are_not_equal_and_that_is_said():
     from dwindle.runs.arena import arena
 
     rows = [recipe.read(f"cnndm/{name}") for name in ("pg-cov", "pg-dim")]
-    with pytest.raises(ValueError, match=r"model.source_length \(400, 600\), decoding.beams \(4, 6\).*training.steps"):
+    with pytest.raises(ValueError, match=r"model.source_length \(400, 600\), decoding.beams \(4, 6\).* and 2 more"):
         arena(rows, 3)
     assert arena(rows, 3, unequal=True).base == "pg-cov"
 
