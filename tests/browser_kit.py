@@ -1,5 +1,7 @@
 """A real browser for tests, and what it can judge of a page by itself."""
 
+import contextlib
+import json
 import shutil
 
 import pytest
@@ -30,6 +32,32 @@ def started(profile):
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     driver.set_page_load_timeout(30)
     return driver
+
+
+def forget(driver) -> None:
+    """What it has said and asked for until now."""
+    for kind in ("performance", "browser"):
+        driver.get_log(kind)
+
+
+def asked(driver) -> set[str]:
+    """The addresses that it has asked for since it was last to forget, or to tell, them."""
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+
+
+@contextlib.contextmanager
+def screen(driver, width, scheme="light", mobile=None):
+    """A window of that width, a phone's if it is narrow or said to be one, of a user who likes it light or dark."""
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500 if mobile is None else mobile}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def wide(driver) -> int:

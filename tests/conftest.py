@@ -4,6 +4,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests import browser_kit
+
 settings.register_profile("dwindle", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("dwindle")
 
@@ -17,6 +19,14 @@ def _cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "home", lambda: found)
         yield
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """A browser for the tests of one file, which skip where there is none."""
+    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """The site that ``make docs`` builds: whole, found by searching, and nothing in it from elsewhere."""
 
 import functools
-import json
 import re
 import subprocess
 import sys
@@ -63,13 +62,6 @@ def served(site):
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    driver = browser_kit.started(tmp_path_factory.mktemp("browser"))
-    yield driver
-    driver.quit()
-
-
 @pytest.mark.browser
 @browser_kit.MARKS[1]
 def test_in_a_browser(driver, served):
@@ -84,17 +76,13 @@ def test_in_a_browser(driver, served):
     WebDriverWait(driver, 20).until(lambda d: d.find_elements(*found))
     pages = ("docs/index.html", "README.html", "docs/METRICS.html", "docs/RESULTS.html", "docs/api/attach.html")
     for width, scheme in ((1280, "light"), (375, "dark")):
-        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        feature = [{"name": "prefers-color-scheme", "value": scheme}]
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": feature})
-        for page in pages:
-            driver.get(served + page)
-            assert browser_kit.wide(driver) <= 0, (page, width)
-            back = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-            assert (sum(map(int, re.findall(r"\d+", back)[:3])) < 200) == (scheme == "dark"), back
+        with browser_kit.screen(driver, width, scheme):
+            for page in pages:
+                driver.get(served + page)
+                assert browser_kit.wide(driver) <= 0, (page, width)
+                back = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+                assert (sum(map(int, re.findall(r"\d+", back)[:3])) < 200) == (scheme == "dark"), back
     assert [entry["message"] for entry in driver.get_log("browser")] == []
-    asked = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    urls = {m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"}
+    urls = browser_kit.asked(driver)
     assert any(url.startswith(served) for url in urls)
     assert [url for url in urls if url.startswith(("http", "ws")) and not url.startswith(served)] == []

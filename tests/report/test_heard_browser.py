@@ -19,13 +19,6 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 RATE, SECONDS = 16_000, 8
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def opened(driver, tmp_path):
     samples = [math.sin(n / 20) * (0.2 + 0.8 * (n % 4000 < 2000)) for n in range(RATE * SECONDS)]

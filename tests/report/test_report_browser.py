@@ -18,13 +18,6 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """Three runs with coverage and traces, and one file on other items."""
     tmp = tmp_path_factory.mktemp("runs")
@@ -42,8 +35,7 @@ def opened(driver, file):
 
 
 def fresh(driver, file):
-    for kind in ("performance", "browser"):
-        driver.get_log(kind)
+    browser_kit.forget(driver)
     driver.get(file.as_uri())
     return driver
 
@@ -57,8 +49,7 @@ def one(driver, css):
 
 
 def test_no_error_and_no_request_but_the_file_itself(opened, file):
-    events = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
-    urls = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    urls = browser_kit.asked(opened)
     assert {url for url in urls if not url.startswith(("about:", "chrome", "data:"))} == {file.as_uri()}
     assert opened.get_log("browser") == []
 
@@ -225,28 +216,19 @@ def test_the_page_of_one_text(driver, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_readable_on_wide_and_narrow_screens(driver, file, width, scheme):
     """No sideways scrolling, and every text has a contrast of 4.5 or more with what is behind it."""
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    try:
+    with browser_kit.screen(driver, width, scheme):
         fresh(driver, file)
         assert browser_kit.wide(driver) <= 0
         for fold in all_of(driver, "details:not([open]) > summary"):
             fold.click()
         assert browser_kit.wide(driver) <= 0
         assert driver.execute_script(browser_kit.POOR) == []
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_navigation_fits_and_follows(opened, width):
     """On a wide window all of it is in view, on a phone where one is; one test set's sections at a time."""
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with browser_kit.screen(opened, width, mobile=False):
         assert [e.is_displayed() for e in all_of(opened, "nav .group")] == [True, False]
         if width > 1000:
             assert (
@@ -259,5 +241,3 @@ def test_the_navigation_fits_and_follows(opened, width):
         here = one(opened, "nav a.here")
         assert 0 <= here.rect["x"] <= width - here.rect["width"]
         assert [e.is_displayed() for e in all_of(opened, "nav .group")] == [False, True]
-    finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

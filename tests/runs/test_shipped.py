@@ -129,8 +129,10 @@ def test_rows_as_printed_are_not_equal_and_that_is_said():
     from dwindle.runs.arena import arena
 
     rows = [recipe.read(f"cnndm/{name}") for name in ("pg-cov", "pg-dim")]
-    with pytest.raises(ValueError, match=r"model.source_length \(400, 600\), decoding.beams \(4, 6\).* and 2 more"):
+    said = r"model.source_length \(400, 600\), decoding.beams \(4, 6\), decoding.length_norm .* and 2 more; "
+    with pytest.raises(ValueError, match=said):
         arena(rows, 3)
+    assert "training.steps" in {change.key for change in recipe.changes(*rows)}
     assert arena(rows, 3, unequal=True).base == "pg-cov"
 
 

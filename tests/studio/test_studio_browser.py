@@ -1,7 +1,6 @@
 """The studio in a real browser: a text is written before one's eyes, by mouse and by keyboard, wide and narrow, light
 and dark; nothing leaves the machine."""
 
-import json
 import time
 
 import pytest
@@ -14,13 +13,6 @@ pytestmark = browser_kit.MARKS
 pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'")
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -36,8 +28,7 @@ def page(driver, author):
 
 
 def opened(driver, address):
-    for kind in ("performance", "browser"):
-        driver.get_log(kind)
+    browser_kit.forget(driver)
     driver.get(address)
     return driver
 
@@ -78,8 +69,7 @@ def test_a_text_is_written_side_by_side_and_nothing_leaves(page, author):
     assert "26 words" in text(page, "#state")
     assert len(page.find_elements(By.CSS_SELECTOR, "#read .output .again")) == 2 * len(TEXT.split())
     assert "Word by word" in text(page, "#compared")
-    events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
-    urls = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    urls = browser_kit.asked(page)
     home = page.current_url
     assert all(url.startswith((home, "about:", "chrome", "data:")) for url in urls)
     assert page.get_log("browser") == []
@@ -164,21 +154,13 @@ def test_it_goes_on_after_a_reload_and_says_when_the_studio_is_gone(driver, auth
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_it_fits_and_can_be_read(page, scheme, width):
-    page.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    )
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with browser_kit.screen(page, width, scheme, mobile=False):
         paste(page, "a" * 300 + " " + TEXT * 9)
         one(page, "#write").click()
         until(page, "#queue", "done")
         assert "the text was cut" in text(page, "#state")
         assert browser_kit.wide(page) <= 0
         assert page.execute_script(browser_kit.POOR) == []
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_what_listeners_mark_is_framed_in_the_source(page, monkeypatch):

@@ -1,7 +1,6 @@
 """A rater in a real browser: mouse, keyboard alone, reload, two tabs, back; and what the browser itself can judge."""
 
 import contextlib
-import json
 import time
 
 import pytest
@@ -18,13 +17,6 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 NASTY = "<script>document.title = 'broken'</script><b>x</b> \u202ereversed\u202c \x07 " + "w" * 100_000
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    driver = browser_kit.started(tmp_path_factory.mktemp("profile"))
-    yield driver
-    driver.quit()
 
 
 @contextlib.contextmanager
@@ -211,14 +203,12 @@ def test_without_scripts(driver, links, folder):
 
 
 def test_no_request_leaves_the_server_and_no_policy_is_broken(driver, links, folder):
-    driver.get_log("performance")
-    driver.get_log("browser")
+    browser_kit.forget(driver)
     start(driver, links[0])
     vote(driver)
     driver.get(links[0].replace("/r/" + study_kit.tokens(folder)[0], "/owner/" + study_kit.owner(folder)))
     assert "ballots" in driver.page_source
-    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    urls = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    urls = browser_kit.asked(driver)
     home = links[0].partition("/r/")[0] + "/"
     assert len(urls) > 4
     assert all(url.startswith(home) for url in urls if not url.startswith(("about:", "chrome"))), urls
@@ -248,28 +238,15 @@ def test_a_copied_span_points_to_its_sentence(driver, links):
     assert copied.value_of_css_property("text-decoration-line") == "underline"
 
 
-@contextlib.contextmanager
-def screen(driver, width, colours="light"):
-    media = [{"name": "prefers-color-scheme", "value": colours}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                           {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500})  # fmt: skip
-    try:
-        yield
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
 def test_no_text_is_cut_on_a_phone_and_elsewhere_a_shade_says_that_there_is_more(driver, tmp_path):
     folder = study_kit.make(tmp_path / "study", source="A long story, told at length. " * 300)
     hidden = "const e = document.getElementById('source'); return e.scrollHeight - e.clientHeight"
     with served(folder) as links:
         start(driver, links[0])
-        with screen(driver, 390):
+        with browser_kit.screen(driver, 390):
             assert driver.execute_script(hidden) == 0
             assert driver.find_element(By.CSS_SELECTOR, ".return a").is_displayed()
-        with screen(driver, 1280):
+        with browser_kit.screen(driver, 1280):
             assert driver.execute_script(hidden) > 1000
             shown = driver.find_element(By.ID, "source").value_of_css_property("background-attachment")
             assert shown == "local, local, scroll, scroll"
@@ -291,7 +268,7 @@ def test_practice_leaves_nothing_behind(driver, tmp_path):
 @pytest.mark.parametrize(("width", "colours"), [(1280, "light"), (360, "light"), (390, "dark")])
 def test_readable_and_reachable(driver, links, folder, width, colours):
     """Contrast of every text, a name for every field, targets large enough, no sideways scrolling, visible focus."""
-    with screen(driver, width, colours):
+    with browser_kit.screen(driver, width, colours):
         driver.get(links[0])
         assert driver.execute_script(browser_kit.POOR) == []
         leave(driver, lambda: click(driver, "button"))
