@@ -44,6 +44,16 @@ def test_causal_masks_and_padding_at_the_end(backend, rule):
             torch.testing.assert_close(found, exact, atol=1e-4, rtol=1e-3)
 
 
+@needs_kernel
+@pytest.mark.parametrize("rule", [RULE, f"{RULE}+share_heads+renormalise+protect(0,-1)"])
+def test_memory_that_an_earlier_call_left_behind(rule):
+    """The kernel keeps large blocks from call to call: what a call of nothing but NaN wrote there must not be read."""
+    tensors = inputs(t=150, s=700)
+    both("cpu", [torch.full_like(x, math.nan) for x in inputs(t=160, s=760)], rule=rule)
+    for found, exact in zip(*both("cpu", tensors, rule=rule), strict=True):
+        torch.testing.assert_close(found, exact, atol=1e-4, rtol=1e-3)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("low", [-90.0, -100.0, -104.0, -3000.0])
 @pytest.mark.parametrize("first", [256, 300, 590], ids="masked up to {}".format)

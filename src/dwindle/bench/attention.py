@@ -7,6 +7,7 @@ memory is measured in a fresh process for each contender, as growth of the resid
 
 import json
 import math
+import random
 import re
 import resource
 import statistics
@@ -174,8 +175,10 @@ def _with_gradient(run: Run, inputs: list[Tensor], grad: Tensor) -> Run:
 def interleaved(runs: dict[str, Run], seconds: float) -> dict[str, float]:
     """Median seconds of each, all in turn, for about so long and at least three rounds.
 
-    A turn is one call, or as many as the first of ``runs`` makes in two milliseconds.
+    A turn is one call, or as many as the first of ``runs`` makes in two milliseconds. Every round has another order: what
+    follows a contender that fills the caches would else always be the same one.
     """
+    order, chance = list(runs), random.Random(0)
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():  # the first round builds, allocates and warms up
         run()
@@ -183,8 +186,9 @@ def interleaved(runs: dict[str, Run], seconds: float) -> dict[str, float]:
     calls = math.ceil(_TURN / min(_seconds(runs[first], 1) for _ in range(5)))
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[first]) < 3:
-        for name, run in runs.items():
-            times[name].append(_seconds(run, calls))
+        chance.shuffle(order)
+        for name in order:
+            times[name].append(_seconds(runs[name], calls))
     return {name: statistics.median(values) for name, values in times.items()}
 
 

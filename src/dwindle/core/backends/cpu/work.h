@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <memory>
+#include <map>
+#include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 #include "gemm.h"
 #include "rule.h"
@@ -22,23 +24,71 @@ template <class C> Function<C> function(const Curve& curve) {
   return g;
 }
 
-template <class C> class Buffer {
+// Large blocks that one call leaves to the next: pages fresh from the system cost as much as the products on them.
+class Kept {
  public:
-  C* get(Index n) {
-    if (n > size_) {
-      const std::size_t bytes = round_up((n > 0 ? n : 1) * Index(sizeof(C)), 64);
-      data_.reset(static_cast<C*>(std::aligned_alloc(64, bytes)));
-      if (!data_) throw std::bad_alloc();
-      size_ = n;
-    }
-    return data_.get();
+  static constexpr std::size_t least = 1 << 16, most = 1 << 26;  // bytes: smaller ones malloc keeps itself; all together
+
+  static Kept& blocks() {
+    static Kept* all = new Kept;  // never destroyed: a thread may still calculate when the program ends
+    return *all;
   }
-  C* get() const { return data_.get(); }
+
+  // A block of at least `bytes`, which becomes its size; null if there is no memory.
+  void* take(std::size_t& bytes) {
+    if (bytes >= least) {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = free_.lower_bound(bytes); found != free_.end() && found->first / 2 <= bytes) {
+        const auto [size, block] = *found;
+        free_.erase(found), held_ -= size, bytes = size;
+        return block;
+      }
+    }
+    return std::aligned_alloc(64, bytes);
+  }
+
+  void give(void* block, std::size_t bytes) {
+    if (bytes < least || bytes > most) return std::free(block);
+    const std::lock_guard lock(mutex_);
+    if (held_ + bytes > most) {  // sizes have changed: begin anew
+      for (const auto& [size, old] : free_) std::free(old);
+      free_.clear(), held_ = 0;
+    }
+    free_.emplace(bytes, block), held_ += bytes;
+  }
 
  private:
-  struct Free { void operator()(C* p) const { std::free(p); } };
-  std::unique_ptr<C, Free> data_;
-  Index size_ = 0;
+  std::mutex mutex_;
+  std::multimap<std::size_t, void*> free_;
+  std::size_t held_ = 0;
+};
+
+template <class C> class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer& operator=(Buffer&&) = delete;
+  ~Buffer() { release(); }
+
+  C* get(Index n) {
+    if (std::size_t bytes = round_up((n > 0 ? n : 1) * Index(sizeof(C)), 64); bytes > bytes_) {
+      release();
+      data_ = static_cast<C*>(Kept::blocks().take(bytes));
+      if (!data_) throw std::bad_alloc();
+      bytes_ = bytes;
+    }
+    return data_;
+  }
+  C* get() const { return data_; }
+
+ private:
+  C* data_ = nullptr;
+  std::size_t bytes_ = 0;
+
+  void release() {
+    if (data_) Kept::blocks().give(data_, bytes_);
+    data_ = nullptr, bytes_ = 0;
+  }
 };
 
 class Barrier {
