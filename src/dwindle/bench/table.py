@@ -41,4 +41,5 @@ def _slowest(rows: Sequence[Timing]) -> Iterator[str]:
     ]
     if ratios:
         ratio, rule = max(ratios)
-        yield f"auto takes at most {ratio:.2f} of eager's time ({rule})"
+        yield f"auto takes at most {ratio:.2f} of eager's time, with"
+        yield rule
