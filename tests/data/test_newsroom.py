@@ -213,6 +213,17 @@ def test_a_shuffled_summary_says_the_same_in_another_order():
     assert all(order(e) == sorted(order(e)) for e in usual)
 
 
+def test_bare_news_is_copied():
+    """A summary has the article's own sentences, but not those of long ago, and nobody is in two of them."""
+    for example in examples("train", 40, 1, Newsroom(facts=5, background=1, quotes=0, redundancy=0, paraphrase=0, bare=True)):
+        told, said = example.source.split("\n"), example.target.split("\n")
+        assert len(said) == len(told) - 1 == len(example.gold["facts"])
+        assert set(said) < set(told)
+        assert len({fact["who"][1] for fact in (*example.gold["facts"], *example.gold["background"])}) == len(told)
+        counts = count(example.gold, example.target)
+        assert not (counts.omitted or counts.repeated or counts.invented)
+
+
 def order(example) -> list[int]:
     """Where in the summary each fact's thing stands, in the order of the article."""
     said = example.target.split()

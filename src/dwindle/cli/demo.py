@@ -16,7 +16,7 @@ from dwindle.cli.jobs import guarded, say
 from dwindle.core.notation import rule
 from dwindle.report.illustration import RULES, Moment, draw, illustrate
 
-ARMS = ("plain", "cov", "dim", "dim-copy", "dydim")
+ARMS = ("plain", "cov", "dim", "dim-copy", "dydim", "dydim-unit-copy")
 
 
 def demo(

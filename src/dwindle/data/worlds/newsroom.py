@@ -48,6 +48,9 @@ class Newsroom:
     """How often a summary has its own verb and not the article's."""
     shuffled: bool = False
     """A summary tells its news in any order, so that the last sentence does not hint at the next."""
+    bare: bool = False
+    """Every fact has a person of its own, and news is told in the same few words by article and summary: a summary is
+    then written by copying, and which news comes next is a matter of where to look."""
     names: int = 400
     """How many first names, last names and places, each, training knows."""
     unseen: float = 0.3
@@ -122,14 +125,15 @@ def _example(split: Split, seed: int, knobs: Newsroom, index: int) -> Example:
 
 def _facts(chance: Chance, split: Split, knobs: Newsroom, count: int) -> list[Fact]:
     """Facts about a small cast, so that names and actions recur; each thing is in one fact only."""
-    cast = _people(chance, split, knobs, max(2, count // 2))
+    cast = _people(chance, split, knobs, count if knobs.bare else max(2, count // 2))
     nouns = chance.sample(range(len(words.NOUNS)), count)
     used: set[str] = set()
     facts = []
-    for noun in nouns:
+    for i, noun in enumerate(nouns):
         what, thing = _thing(chance, split, knobs, noun, used)
         used |= set(what)
-        facts.append(Fact(chance.pick(cast), chance.pick(list(words.ACTIONS)), what, thing))
+        who = cast[i] if knobs.bare else chance.pick(cast)
+        facts.append(Fact(who, chance.pick(list(words.ACTIONS)), what, thing))
     return facts
 
 
@@ -184,11 +188,10 @@ def _tellings(chance: Chance, fact: Fact, place: float, knobs: Newsroom, is_old:
     """A fact where it is told first, and perhaps once more after that with another verb."""
     times = 1 + chance.happens(knobs.redundancy)
     for verb in chance.sample(words.ACTIONS[fact.did], times):
-        form = (
-            chance.pick(words.BACKGROUND).replace("{0}", chance.pick(words.TELLINGS))
-            if is_old
-            else chance.pick(words.NEWS)
-        )
+        if is_old:
+            form = chance.pick(words.BACKGROUND).replace("{0}", chance.pick(words.TELLINGS))
+        else:
+            form = words.SUMMARY[0] if knobs.bare else chance.pick(words.NEWS)
         yield Sentence(place, form, fact, verb)
         place = chance.unit(place)
 
@@ -226,7 +229,7 @@ def _summary(chance: Chance, verbs: dict[Fact, str], knobs: Newsroom) -> str:
             sentences[-1] += " and " + fact.told(words.SAME_PERSON, verb, met)
             person_of_last = None
             continue
-        active = chance.happens(0.7)
+        active = knobs.bare or chance.happens(0.7)
         sentences.append(fact.told(words.SUMMARY[0 if active else 1], verb, met))
         met.add(last)
         person_of_last = last if active else None
