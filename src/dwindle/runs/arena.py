@@ -63,9 +63,16 @@ def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str,
     return result
 
 
+def begin(plan: Arena, out: Path, say: Say = lambda sentence: None) -> None:
+    """Train the start that the arms have in common."""
+    if common := plan.arms[plan.base].start:
+        with steps.prepared(common, out / names.START, None, say) as begun:
+            steps.train(begun, say)
+
+
 def fight_alone(plan: Arena, arm: str, seed: int, out: Path, say: Say = lambda sentence: None) -> None:
-    """Run one arm with one seed, for whoever runs several at a time; `fight` then finds them done. The common start
-    has to be there, for two arms cannot train it at once."""
+    """Run one arm with one seed, for whoever runs several at a time; `fight` then finds them done. They must `begin`
+    first, for two arms cannot train their start at once."""
     _one(plan, arm, replace(plan.arms[arm], seed=seed), out, {}, say)
 
 
@@ -75,7 +82,7 @@ def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[
     shared = wanted.start == plan.arms[plan.base].start
     start = (out / names.START if shared else out / arm / names.START) if wanted.start else None
     if wanted.start and not shared:
-        _begin(plan, wanted.start, out / arm / names.START, out, say)
+        _begin_alone(plan, wanted.start, out / arm / names.START, out, say)
     with steps.prepared(wanted, folder, start, say) as run:
         for row in runs.values():
             if row and row[-1].recipe.seed == wanted.seed:
@@ -86,7 +93,7 @@ def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[
     return run
 
 
-def _begin(plan: Arena, own: Recipe, folder: Path, out: Path, say: Say) -> None:
+def _begin_alone(plan: Arena, own: Recipe, folder: Path, out: Path, say: Say) -> None:
     """Train the start that an arm has for itself, from the checkpoint that the base's start began with if it can."""
     common = plan.arms[plan.base].start
     before = out / names.START / names.START if common and own.start and own.start == common.start else None

@@ -131,8 +131,10 @@ template <class Run> void share(Index units, Index threads, int least, Index str
   auto thread = [&](int id, int count) {
     int size = std::min(least, count), teams = count / size, team = id / size;
     const Index whole = units / teams * teams, left = units - whole;
-    if (size == 1) {  // as threads are free
-      for (Index u; (u = next.fetch_add(1)) < whole;) run(u, Team{id, 0, 1, nullptr});
+    if (size == 1) {  // as threads are free, some neighbours at a time: their memory comes in one stream
+      const Index some = std::max<Index>(whole / (16 * count), 1);
+      for (Index u; (u = next.fetch_add(some)) < whole;)
+        for (Index end = std::min(u + some, whole); u < end; ++u) run(u, Team{id, 0, 1, nullptr});
     } else if (team < teams) {
       for (Index u = team; u < whole; u += teams) run(u, Team{team * size, id % size, size, &barriers[team]});
     }
