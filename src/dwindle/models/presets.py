@@ -52,6 +52,7 @@ SIZES: dict[str, dict[str, Shape]] = {
     "top-down": {
         "tiny": {"hidden_size": 32, "embedding_size": 32, "attention_size": 32, "dropout": 0.1},
         "small": {"hidden_size": 64, "embedding_size": 64, "attention_size": 64, "dropout": 0.1},
+        "medium": {"hidden_size": 256, "embedding_size": 256, "attention_size": 256, "dropout": 0.5},
         # Melas-Kyriazi et al. 2018
         "base": {"hidden_size": 512, "embedding_size": 512, "attention_size": 512, "dropout": 0.5},
     },

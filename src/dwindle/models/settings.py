@@ -21,7 +21,7 @@ class ModelSettings:
     start: str | None = None
     """Where weights and vocabulary come from: a saved model's folder, a name on the hub; none for new ones."""
     size: str = "base"
-    """The size of a new model: tiny, small, base or big, as its kind has them."""
+    """The size of a new model: tiny, small, medium, base or big, as its kind has them."""
     vocabulary: int = 32000
     """The most tokens or words that a new vocabulary has."""
     pieces: str | None = None
