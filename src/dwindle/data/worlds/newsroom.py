@@ -78,7 +78,7 @@ class Fact:
     def told(self, form: str, verb: str, met: Container[str]) -> str:
         """In a form; a person who was met before has only the last name."""
         who = self.who[1] if self.who[1] in met else " ".join(self.who)
-        return form.format(who=who, verb=verb, thing=self.thing)
+        return form.format(who=who, verb=verb, thing=self.thing, first=self.who[0])
 
     def gold(self) -> dict[str, Any]:
         return {"who": list(self.who), "did": self.did, "what": list(self.what)}
@@ -230,7 +230,8 @@ def _summary(chance: Chance, verbs: dict[Fact, str], knobs: Newsroom) -> str:
             person_of_last = None
             continue
         active = knobs.bare or chance.happens(0.7)
-        sentences.append(fact.told(words.SUMMARY[0 if active else 1], verb, met))
+        form = words.BARE if knobs.bare else words.SUMMARY[0 if active else 1]
+        sentences.append(fact.told(form, verb, met))
         met.add(last)
         person_of_last = last if active else None
     return "\n".join(f"{sentence} ." for sentence in sentences)

@@ -75,9 +75,11 @@ QUOTES = (
     "{who} said `` it is a {mood} time ''",
 )
 SUMMARY = ("{who} {verb} {thing}", "{thing} was {verb} by {who}")
+BARE = "{who} {verb} {thing} says {first}"
+"""How a summary has news that it copies: its first word is looked at twice."""
 SAME_PERSON = "{verb} {thing}"
 """What follows "and" when one person made two pieces of news."""
 
-_FORMS = (*NEWS, *BACKGROUND, *QUOTES, *SUMMARY)
+_FORMS = (*NEWS, *BACKGROUND, *QUOTES, *SUMMARY, BARE)
 FUNCTION = frozenset(re.sub(r"\{\w+\}", " ", " ".join(_FORMS)).split()) | {"the", "of", "and", ".", ",", "a"}
 """Words that carry no fact."""
