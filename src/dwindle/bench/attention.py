@@ -175,8 +175,8 @@ def _with_gradient(run: Run, inputs: list[Tensor], grad: Tensor) -> Run:
 def interleaved(runs: dict[str, Run], seconds: float) -> dict[str, float]:
     """Median seconds of each, all in turn, for about so long and at least three rounds.
 
-    A turn is one call, or as many as the first of ``runs`` makes in two milliseconds. Every round has another order: what
-    follows a contender that fills the caches would else always be the same one.
+    A turn is one call, or as many as the first of ``runs`` makes in two milliseconds. Every round has another order:
+    what follows a contender that fills the caches would else always be the same one.
     """
     order, chance = list(runs), random.Random(0)
     times: dict[str, list[float]] = {name: [] for name in runs}

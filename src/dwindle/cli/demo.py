@@ -42,8 +42,8 @@ def demo(
         console.print(f"A small pointer-generator on synthetic news, trained, then continued as {', '.join(ARMS)}.")
         plan = arena.arena([recipe.read(f"demo/newsroom/{arm}") for arm in ARMS], seeds, "plain")
         folder, written = out / "newsroom", out / "report.html"
-        # Models this small gain nothing from a second thread, so each arm has a core of its own, once there is the start
-        # that all go on from.
+        # Models this small gain nothing from a second thread, so each arm has a core of its own, once there is the
+        # start that all go on from.
         runs = [(plan, arm, seed, folder, say) for arm in plan.arms for seed in plan.seeds]
         with ProcessPoolExecutor(2, get_context("spawn"), torch.set_num_threads, (1,)) as workers:
             workers.submit(arena.begin, plan, folder, say).result()

@@ -49,8 +49,8 @@ class Newsroom:
     shuffled: bool = False
     """A summary tells its news in any order, so that the last sentence does not hint at the next."""
     bare: bool = False
-    """Every fact has a person of its own, and news is told in the same few words by article and summary: a summary is
-    then written by copying, and which news comes next is a matter of where to look."""
+    """Every fact has a person of its own, and news is told in the same few words by article and summary, which adds
+    who says so: a summary is then written by copying, and what was said can be told from where it was looked at."""
     names: int = 400
     """How many first names, last names and places, each, training knows."""
     unseen: float = 0.3
