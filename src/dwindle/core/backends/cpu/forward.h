@@ -230,26 +230,24 @@ template <class IO, class C> class Forward {
     }
   }
 
+  // A single row waits for nothing but memory: the next strip comes while this one is multiplied.
+  static void fetch_strip(const IO* from, Index stride, Index columns) {
+    for (Index i = 0; i < width; ++i, from += stride)
+      for (Index d = 0; d < columns; d += 64 / sizeof(IO)) __builtin_prefetch(from + d);
+  }
+
   // tile (n x width) = q k^T for few rows: products along D, summed by a transposition.
   void dots(const IO* k, Index columns, Index n, const C* q, C* tile) const {
+    fetch_strip(k + width * p.k_stride[2], p.k_stride[2], p.D);
     for (Index t = 0; t < n; ++t, q += ldq) {
       for (Index half = 0; half < width; half += lanes) {
         Vec<C> sums[lanes] = {};
         const Index valid = std::min(Index(lanes), columns - half);
-        if (valid == lanes) {
+        for (Index i = 0; i < valid; ++i) {  // row by row, as they lie in memory
+          const IO* row = k + (half + i) * p.k_stride[2];
           Index d = 0;
-          for (; d + lanes <= p.D; d += lanes) {
-            const Vec<C> x = load(q + d);
-#pragma GCC unroll 16
-            for (Index i = 0; i < lanes; ++i) sums[i] += x * load_as<C>(k + (half + i) * p.k_stride[2] + d);
-          }
-          if (d < p.D)
-            for (Index i = 0; i < lanes; ++i)
-              sums[i] += load(q + d) * load_some<C>(k + (half + i) * p.k_stride[2] + d, p.D - d);
-        } else {
-          for (Index i = 0; i < valid; ++i)
-            for (Index d = 0; d < p.D; d += lanes)
-              sums[i] += load(q + d) * load_some<C>(k + (half + i) * p.k_stride[2] + d, std::min(Index(lanes), p.D - d));
+          for (; d + lanes <= p.D; d += lanes) sums[i] += load(q + d) * load_as<C>(row + d);
+          if (d < p.D) sums[i] += load(q + d) * load_some<C>(row + d, p.D - d);
         }
         transpose<C>(sums);
         for (int i = 1; i < lanes; ++i) sums[0] += sums[i];
@@ -359,23 +357,25 @@ template <class IO, class C> class Forward {
 
   // out (n x Dv) += a strip of weights times its values, for few rows.
   void add_values(const IO* v, Index columns, Index n, const C* weights, C* out) const {
+    fetch_strip(v + width * p.v_stride[2], p.v_stride[2], p.Dv);
     for (Index t = 0; t < n; ++t, weights += width, out += ldv) {
       Index d = 0;
-      for (; d + width <= p.Dv; d += width) {
-        Vec<C> x = load(out + d), y = load(out + d + lanes);
-        for (Index s = 0; s < columns; ++s) {
-          const IO* row = v + s * p.v_stride[2] + d;
-          x += load_as<C>(row) * weights[s], y += load_as<C>(row + lanes) * weights[s];
-        }
-        store(out + d, x), store(out + d + lanes, y);
-      }
-      for (; d < p.Dv; d += lanes) {
-        Vec<C> x = load(out + d);
-        for (Index s = 0; s < columns; ++s)
-          x += load_some<C>(v + s * p.v_stride[2] + d, std::min(Index(lanes), p.Dv - d)) * weights[s];
-        store(out + d, x);
-      }
+      for (; d + 4 * lanes <= p.Dv; d += 4 * lanes) add_columns<4>(v + d, columns, weights, out + d);
+      for (; d + lanes <= p.Dv; d += lanes) add_columns<1>(v + d, columns, weights, out + d);
+      if (d == p.Dv) continue;
+      Vec<C> x = load(out + d);
+      for (Index s = 0; s < columns; ++s) x += load_some<C>(v + s * p.v_stride[2] + d, p.Dv - d) * weights[s];
+      store(out + d, x);
     }
+  }
+
+  // Of that, so many vectors of columns, in registers all the while.
+  template <int vectors> void add_columns(const IO* v, Index columns, const C* weights, C* out) const {
+    Vec<C> x[vectors];
+    for (int j = 0; j < vectors; ++j) x[j] = load(out + j * lanes);
+    for (Index s = 0; s < columns; ++s, v += p.v_stride[2])
+      for (int j = 0; j < vectors; ++j) x[j] += load_as<C>(v + j * lanes) * weights[s];
+    for (int j = 0; j < vectors; ++j) store(out + j * lanes, x[j]);
   }
 
   // The context of one head of the block, summed over the team.
