@@ -12,8 +12,8 @@ demo: $(READY)
 # docs/demo/: what README shows of the demo, made from its folders.
 DEMO := demo/newsroom
 picture: demo
-	$(BIN)/python docs/demo/moving.py $(DEMO)/plain/seed-1 $(DEMO)/dydim-unit-copy/seed-1 --out docs/demo/moving.svg
-	for arm in plain dydim-unit-copy; do head -n 50 $(DEMO)/$$arm/seed-1/outputs.jsonl > docs/demo/$$arm.jsonl; done
+	$(BIN)/python docs/demo/moving.py $(DEMO)/plain/seed-1 $(DEMO)/dim-copy/seed-1 --out docs/demo/moving.svg
+	for arm in plain dim-copy; do head -n 50 $(DEMO)/$$arm/seed-1/outputs.jsonl > docs/demo/$$arm.jsonl; done
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1000,920 --screenshot=docs/demo/report.png \
 	  "file://$(CURDIR)/demo/report.html"
 

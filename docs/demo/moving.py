@@ -1,6 +1,6 @@
 """The moving picture of the README: one item, written by two runs step by step, as an animated SVG.
 
-    python docs/demo/moving.py demo/newsroom/plain/seed-1 demo/newsroom/dydim-unit-copy/seed-1 --out moving.svg
+    python docs/demo/moving.py demo/newsroom/plain/seed-1 demo/newsroom/dim-copy/seed-1 --out docs/demo/moving.svg
 
 Above, the source, shaded by how much of each word was used so far, on one scale for both; below, the output as it
 grows, what it says again in red. Of the items that both runs have traces of, it takes the one where they differ

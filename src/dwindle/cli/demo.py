@@ -17,7 +17,7 @@ from dwindle.core.notation import rule
 from dwindle.report.illustration import RULES, Moment, draw, illustrate
 
 ARMS = ("plain", "cov", "dim", "dim-copy", "dydim", "dydim-unit-copy")
-SHOWN = "dydim-unit-copy"  # what the last sentence sets beside plain
+SHOWN = "dim-copy"  # what the last sentence sets beside plain
 
 
 def demo(
