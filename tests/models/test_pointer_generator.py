@@ -222,8 +222,13 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     again = PointerGenerator.from_pretrained(tmp_path).eval()
     assert again.config.rule == "dydim:log,power(0.5)"
     batch = {**sources(), "decoder_input_ids": read()}
-    assert torch.equal(again(**batch).logits, model(**batch).logits)
-    assert torch.equal(again(**sources(), labels=labels()).loss, model(**sources(), labels=labels()).loss)
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in model.state_dict().items())
+    # Loaded weights lie elsewhere in memory, and on some processors products round by where their matrices lie.
+    exact = {"rtol": 1e-13, "atol": 1e-13}
+    torch.testing.assert_close(again(**batch).logits, model(**batch).logits, **exact)
+    learnt = {**sources(), "labels": labels()}
+    torch.testing.assert_close(again(**learnt).loss, model(**learnt).loss, **exact)
 
 
 def test_a_trained_model_takes_coverage_on(tmp_path):

@@ -2,8 +2,7 @@
 
 log P = log(p_gen P_vocab + (1 - p_gen) P_copy). Of P_vocab it needs the log-sum-exp of a row of scores and the score of
 the word itself, so rows of scores are computed a chunk at a time. Once log P of a word is known, so is the gradient of
-its scores: a chunk adds its part to the gradients and is overwritten by the next, and no score is computed twice. It
-knows no model.
+its scores: a chunk adds its part to the gradients and is gone, and no score is computed twice. It knows no model.
 
 Shapes: N words, H hidden size, V vocabulary.
 """
@@ -18,6 +17,7 @@ from torch.nn import functional as F
 
 from dwindle.core.coverage import state_dtype
 from dwindle.models.cpu import KERNEL
+from dwindle.models.wide import product
 
 _CHUNK = 2**23
 """Scores at a time: in float32 the most that a C library takes from its heap, and not anew, page by page."""
@@ -89,13 +89,12 @@ class _LogLikelihood(torch.autograd.Function):
 
 
 class _Vocabulary:
-    """Rows of scores of all words, a chunk at a time in the same place, and the gradients of what they are made of."""
+    """Rows of scores of all words, a chunk at a time, and the gradients of what they are made of."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor, learns: bool) -> None:
         self.hidden, self.weight, self.bias = hidden, weight, bias.to(state_dtype(bias))
         rows = max(1, _CHUNK // len(weight))
         self.chunk = rows - rows % _BLOCK or rows
-        self._scores = hidden.new_empty(min(self.chunk, len(hidden)), len(weight))
         self._dhidden = torch.zeros_like(hidden)
         self._dbias = torch.zeros_like(self.bias) if learns else None
         self._dweight: Tensor | None = None
@@ -103,12 +102,12 @@ class _Vocabulary:
     def written(self, rows: Tensor, words: "Choice") -> Tensor:
         """(n,): the logarithm of writing one word in each of these rows. Adds their gradients."""
         hidden = self.hidden[rows]
-        scores = torch.mm(hidden, self.weight.mT, out=self._scores[: len(hidden)])
+        scores = product(hidden, self.weight)
         risen = scores.to(state_dtype(scores))
         written, less = rise(risen, self.bias, words, self._dbias)
         if self._dbias is not None:
             beside, less = risen.to(scores.dtype), less.to(scores.dtype).unsqueeze(1)
-            self._dhidden[rows] = less * (beside @ self.weight)
+            self._dhidden[rows] = less * product(beside, self.weight.mT)
             hidden = less * hidden
             self._dweight = beside.mT @ hidden if self._dweight is None else self._dweight.addmm_(beside.mT, hidden)
         return written

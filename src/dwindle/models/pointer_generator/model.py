@@ -25,6 +25,7 @@ from dwindle.models.pointer_generator.decoder import Decoder, Rows
 from dwindle.models.pointer_generator.encoder import EncodedSource, Encoder
 from dwindle.models.pointer_generator.likelihood import NEVER, Words, log_likelihood
 from dwindle.models.pointer_generator.state import State
+from dwindle.models.wide import Wide
 
 
 class PointerGenerator(PreTrainedModel, GenerationMixin):
@@ -41,7 +42,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         self.decoder = Decoder(config)
         self.switch = nn.Linear(2 * hidden + hidden + hidden + words, 1)  # p_gen
         self.merge = nn.Linear(hidden + 2 * hidden, hidden)  # V
-        self.vocabulary = nn.Linear(hidden, config.vocab_size)  # V'
+        self.vocabulary = Wide(hidden, config.vocab_size)  # V'
         self.post_init()
 
     @property

@@ -1,0 +1,39 @@
+"""Products with a matrix of very many rows, a vocabulary's: scores of all words.
+
+A few rows times a large matrix is what torch's usual library does slowly: at 64 rows of 256 and 50,000 words oneDNN,
+which torch carries too, takes half the time. It is reached by an operator that torch's compiler uses, for float32 on a
+CPU and without gradients. Everywhere else this is the plain product. It knows no model.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+_LARGE = 2**20
+"""Elements of a matrix that is worth it."""
+
+
+class Wide(nn.Linear):
+    """A linear layer with very many outputs."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return product(input, self.weight, self.bias)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """(..., V): x (..., H) times the rows of weight (V, H), plus bias (V,)."""
+    if not _by_onednn(x, weight):
+        return F.linear(x, weight, bias)
+    scores: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return scores
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    """Whether oneDNN can take it, and gains."""
+    if weight.numel() < _LARGE or x.numel() == 0 or torch.compiler.is_compiling():
+        return False
+    learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    plain = all(y.device.type == "cpu" and y.dtype == torch.float32 for y in (x, weight))
+    mixed = torch.is_autocast_enabled("cpu")
+    there = torch._C._has_mkldnn and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return plain and there and not learns and not mixed and type(x) is Tensor and type(weight) in (Tensor, nn.Parameter)
