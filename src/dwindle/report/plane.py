@@ -151,15 +151,16 @@ def _point(p: Point, x: float, y: float, box: Box) -> Iterator[str]:
         yield f'<rect class="dot {p.colour}" x="{x - 4.5:.1f}" y="{y - 4.5:.1f}" width="9" height="9">{tip}</rect>'
     else:
         yield f'<circle class="dot {p.colour}" cx="{x:.1f}" cy="{y:.1f}" r="5">{tip}</circle>'
-    left, top, right, bottom = box
-    near = min(max(x, left), right), min(max(y, top), bottom)
+    left, _, _, bottom = box
+    near = _nearest(box, (x, y))
     if math.dist((x, y), near) > 2 * _GAP:
         yield f'<line class="leader {p.colour}" x1="{x:.1f}" y1="{y:.1f}" x2="{near[0]:.1f}" y2="{near[1]:.1f}"/>'
-    yield f'<text class="name" x="{left:.1f}" y="{bottom - 3:.1f}">{escape(p.name)}</text>'
+    yield f'<text class="name {p.colour}" x="{left:.1f}" y="{bottom - 3:.1f}">{escape(p.name)}</text>'
 
 
 def labels(names: Sequence[str], at: Sequence[tuple[float, float]], bars: Sequence[Box], room: Box) -> list[Box]:
-    """Where each name stands: near its point, inside ``room``, not on another name or point, rather not on a bar."""
+    """Where each name stands: near its point and not nearer another, inside ``room``, not on another name or point,
+    rather not on a bar."""
     dots = [(x - 5, y - 5, x + 5, y + 5) for x, y in at]
     placed: dict[int, Box] = {}
     for _ in range(3):  # what was placed first is placed again, knowing the others
@@ -170,7 +171,9 @@ def labels(names: Sequence[str], at: Sequence[tuple[float, float]], bars: Sequen
                 hard = sum(_shared(box, other) for other in others) + sum(_shared(box, dot) for dot in dots)
                 outside = _area(box) - _shared(box, room)
                 soft = sum(_crossed(box, bar) for bar in bars)
-                return 50 * (hard + outside) + 5 * soft + math.dist(_middle(box), at[k])
+                far = [math.dist(point, _nearest(box, point)) for point in at]
+                strange = max(far[k] - min(far), 0.0)
+                return 50 * (hard + outside + strange) + 5 * soft + math.dist(_middle(box), at[k])
 
             placed[k] = min(_candidates(name, *at[k]), key=cost)
     return [placed[k] for k in range(len(names))]
@@ -199,6 +202,12 @@ def _crossed(box: Box, bar: Box) -> float:
     return (tall if upright else wide) if crosses else 0.0
 
 
+def _nearest(box: Box, point: tuple[float, float]) -> tuple[float, float]:
+    """The place in a box that is nearest to a point."""
+    left, top, right, bottom = box
+    return min(max(point[0], left), right), min(max(point[1], top), bottom)
+
+
 def _area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
@@ -222,7 +231,7 @@ def _style() -> str:
 
 def _coloured(colours: dict[str, str]) -> str:
     systems = [
-        f".dot.{name}{{fill:{colour}}} .whisker.{name},.leader.{name}{{stroke:{colour}}}"
+        f".dot.{name},.name.{name}{{fill:{colour}}} .whisker.{name},.leader.{name}{{stroke:{colour}}}"
         for name, colour in colours.items()
         if re.fullmatch(r"s\d", name)
     ]
