@@ -115,6 +115,7 @@ FENCES = {
     "generation/search.py",  # the steps of the library's beam search
     "listening/choose.py",  # where a model came from
     "models/recurrent.py",  # the backward pass that autograd is in
+    "models/wide.py",  # a product of torch's compiler
     "study/pages.py",  # a form that starlette has read
     "training/train.py",  # the trainer's checkpoints
     "training/trainer.py",  # the same

@@ -35,5 +35,5 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     plain = all(y.device.type == "cpu" and y.dtype == torch.float32 for y in (x, weight))
     mixed = torch.is_autocast_enabled("cpu")
-    there = torch._C._has_mkldnn and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    there = hasattr(torch.ops.mkldnn, "_linear_pointwise")  # not in a torch without oneDNN
     return plain and there and not learns and not mixed and type(x) is Tensor and type(weight) in (Tensor, nn.Parameter)
