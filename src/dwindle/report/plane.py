@@ -155,7 +155,7 @@ def _point(p: Point, x: float, y: float, box: Box) -> Iterator[str]:
     near = _nearest(box, (x, y))
     if math.dist((x, y), near) > 2 * _GAP:
         yield f'<line class="leader {p.colour}" x1="{x:.1f}" y1="{y:.1f}" x2="{near[0]:.1f}" y2="{near[1]:.1f}"/>'
-    yield f'<text class="name {p.colour}" x="{left:.1f}" y="{bottom - 3:.1f}">{escape(p.name)}</text>'
+    yield f'<text class="name" x="{left:.1f}" y="{bottom - 3:.1f}">{escape(p.name)}</text>'
 
 
 def labels(names: Sequence[str], at: Sequence[tuple[float, float]], bars: Sequence[Box], room: Box) -> list[Box]:
@@ -231,7 +231,7 @@ def _style() -> str:
 
 def _coloured(colours: dict[str, str]) -> str:
     systems = [
-        f".dot.{name},.name.{name}{{fill:{colour}}} .whisker.{name},.leader.{name}{{stroke:{colour}}}"
+        f".dot.{name}{{fill:{colour}}} .whisker.{name},.leader.{name}{{stroke:{colour}}}"
         for name, colour in colours.items()
         if re.fullmatch(r"s\d", name)
     ]
