@@ -17,7 +17,8 @@ TEXT = "The mayor closed a bridge.\nChildren went by ferry.\nShips waited for ho
 
 
 class Slow:
-    """Writes the words of its text twice, one at a time; each step waits for ``go``."""
+    """Writes the words of its text twice, one at a time; each step waits for ``go``. ``stopped`` says whether what is
+    being written was stopped."""
 
     layers = 3
 
@@ -27,6 +28,7 @@ class Slow:
         self.go = threading.Event()
         self.go.set()
         self.put_rules = []
+        self.stopped = lambda: False
 
     def put(self, rule, layers=None):
         self.put_rules.append((rule, layers))
@@ -38,7 +40,7 @@ class Slow:
         return ["the text was cut"] if len(text) > 500 else []
 
     def write(self, text, settings, show, stop):
-        trace = None
+        trace, self.stopped = None, stop
         for count in range(1, 1 + min(2 * len(text.split()), settings.max_length)):
             self.go.wait(20)
             trace = traced(text, count)

@@ -82,6 +82,10 @@ def test_what_is_being_written_is_shown_and_stopped(page, author):
     one(page, "#write").click()
     until(page, "#queue", "waiting")
     one(page, "#queue li:first-child .stop").click()
+    for _ in range(200):  # a click is not yet a request that has arrived
+        if author.stopped():
+            break
+        time.sleep(0.05)
     author.go.set()
     until(page, "#queue li:first-child", "stopped")
     one(page, "#queue li:first-child .pick").click()
