@@ -81,6 +81,23 @@ def test_any_batch_size(size, whole, tmp_path):
     same(tmp_path, whole)
 
 
+def test_alike_in_length_without_spaces(tmp_path):
+    """Texts of a script that has none, the longest first."""
+    seen = []
+
+    class Characters(Numbers):
+        def encode(self, source, target=None):
+            return super().encode(" ".join(source))
+
+        def collate(self, rows):
+            seen.append([len(row["input_ids"]) for row in rows])
+            return super().collate(rows)
+
+    examples = [Example(str(i), "4" * length, ("4",)) for i, length in enumerate([3, 9, 1, 7, 5, 8, 2, 6])]
+    run(tmp_path, examples, replace(SETTINGS, batch_size=3), codec=Characters())
+    assert seen == [[9, 8, 7], [6, 5, 3], [2, 1]]
+
+
 def test_shards_in_any_order(whole, tmp_path):
     told = [run(tmp_path, shard=(i, 3)) for i in (2, 0, 1)]
     assert told[:2] == [None, None]

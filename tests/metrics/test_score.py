@@ -215,6 +215,12 @@ def test_words_have_no_punctuation_and_no_capitals(text):
     assert all(w == w.casefold() and not any(c in ".,;!?-'" for c in w) for w in words(text))
 
 
+def test_halves_need_no_spaces():
+    items = [Item(str(i), "a b", ("a c",), "今" * length_) for i, length_ in enumerate([5, 1, 9, 3])]
+    parts = halves.halves(reduce(outputs("o", items), catalogue.find(["rouge1"])))
+    assert [[i.id for i in part.system.items] for part in parts.values()] == [["1", "3"], ["0", "2"]]
+
+
 def test_halves_split_by_source_length_and_recombine():
     items = [Item(str(i), "a b", ("a c",), "w " * length_) for i, length_ in enumerate([5, 1, 3, 3, 9])]
     metric = catalogue.find(["rouge1"])[0]

@@ -1,9 +1,9 @@
 """``decode``: the outputs of a whole corpus, batch by batch; killed at any moment it goes on where it was.
 
-Long sources come first, alike in length, so that batches have little padding and memory runs out early or never. Each
-batch becomes a part on disk; shards (i of n) are processes that each decode a share, and the one that finds all parts
-there writes the outputs. Everything that decides an output is in the fingerprint: after a change of the model, the
-codec, the corpus or the settings, nothing is taken from before.
+Long sources come first, alike in length (of characters: not every script has spaces), so that batches have little
+padding and memory runs out early or never. Each batch becomes a part on disk; shards (i of n) are processes that each
+decode a share, and the one that finds all parts there writes the outputs. Everything that decides an output is in the
+fingerprint: after a change of the model, the codec, the corpus or the settings, nothing is taken from before.
 """
 
 import hashlib
@@ -156,7 +156,7 @@ def _survey(
     for example in examples:
         told = [example.id, example.source, example.references, example.gold, repr(example.image)]
         print_.update(json.dumps(told, sort_keys=True).encode())
-        lengths.append(len(example.source.split()) if example.image is None else example.image.shape[0])
+        lengths.append(len(example.source) if example.image is None else example.image.shape[0])
         ids.add(example.id)
     if len(ids) < len(examples):
         raise ValueError(f"{len(examples)} examples have {len(ids)} ids: give every example its own")

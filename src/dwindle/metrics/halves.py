@@ -10,8 +10,8 @@ from dwindle.metrics.score import Metric, Statistics
 def halves(statistics: Statistics) -> dict[str, Statistics]:
     """The statistics of the ``short`` and of the ``long`` half.
 
-    Length is words between spaces; of equal lengths the earlier id is the shorter; of an odd number of items
-    the middle one is long.
+    Length is characters, for not every script has spaces between words; of equal lengths the earlier id is the
+    shorter; of an odd number of items the middle one is long.
     """
     system = statistics.system
     for item in system.items:
@@ -19,7 +19,7 @@ def halves(statistics: Statistics) -> dict[str, Statistics]:
             raise ValueError(f"halves need sources, but {system.where(item)} has none: add them")
     if len(system) < 2:
         raise ValueError(f"{system.name} has one item: halves need at least two")
-    lengths = [len((item.source or "").split()) for item in system.items]
+    lengths = [len((item.source or "").strip()) for item in system.items]
     short = np.zeros(len(system), dtype=bool)
     short[np.argsort(lengths, kind="stable")[: len(system) // 2]] = True
     return {"short": statistics.select(short), "long": statistics.select(~short)}
