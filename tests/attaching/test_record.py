@@ -107,3 +107,15 @@ def test_nothing_is_recorded_outside_the_block(model, source):
 def test_a_layer_that_does_not_exist(model):
     with dwindle.attach(model, RULE), pytest.raises(ValueError, match="numbered 0 to 2"), dwindle.record(model, [7]):
         pass
+
+
+def test_no_logits_that_nobody_reads(model, source):
+    """A generate() asks for one row a step, and its record for no more; a pass of the caller's own has all rows."""
+    rows = []
+    model.lm_head.register_forward_hook(lambda _, given, logits: rows.append(logits.shape[1]))
+    with dwindle.record(model) as records:
+        written = model.generate(**source, max_new_tokens=7)
+        assert set(rows) == {1}
+        logits = model(**source, decoder_input_ids=written).logits
+    assert records[0].weights.shape[-2] == written.shape[1] - 1 > 1
+    assert logits.shape[1] == written.shape[1]

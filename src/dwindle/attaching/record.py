@@ -193,15 +193,37 @@ class _Recorder:
         training = self.model.training
         self.model.eval()
         try:
-            if self.handle.source == "prompt":
-                self._pass_over_prompt(sequences, source, "position_ids" in known)
-            else:
-                self.tokens = sequences[:, 1:].cpu()
-                rows = self._written(sequences)
-                self.model(**source, decoder_input_ids=sequences[:, :-1], decoder_attention_mask=rows, use_cache=False)
+            with self._one_row_of_logits():
+                if self.handle.source == "prompt":
+                    self._pass_over_prompt(sequences, source, "position_ids" in known)
+                else:
+                    self._pass_over_output(sequences, source)
         finally:
             self.tokens = None
             self.model.train(training)
+
+    @contextmanager
+    def _one_row_of_logits(self) -> Iterator[None]:
+        """Nobody reads the logits of a replay, and (N, T, V) of them take more room than the model: of what this thread
+        computes in the block, the head gets the last row only."""
+        head = self.model.get_output_embeddings()
+        if not isinstance(head, torch.nn.Linear):
+            yield
+            return
+
+        def last(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+            return (given[0][:, -1:], *given[1:]) if self.handle.here.listener is self else None
+
+        hook = head.register_forward_pre_hook(last)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    def _pass_over_output(self, sequences: Tensor, source: dict[str, Tensor]) -> None:
+        self.tokens = sequences[:, 1:].cpu()
+        rows = self._written(sequences)
+        self.model(**source, decoder_input_ids=sequences[:, :-1], decoder_attention_mask=rows, use_cache=False)
 
     def _pass_over_prompt(self, sequences: Tensor, given: dict[str, Tensor], takes_positions: bool) -> None:
         """Prompt and output are one sequence (N, P + T); the last row of the prompt led to the first token."""
