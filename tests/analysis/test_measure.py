@@ -44,6 +44,21 @@ def test_over_seeds_a_value_is_a_mean_and_a_difference_is_that_of_an_arena(tmp_p
         assert m.difference("dim", metric.name) == Delta(d.difference, d.low, d.high, d.p_holm, d.wins)
 
 
+def test_whether_a_difference_grows_with_length(tmp_path):
+    m = measured(folders.arena(tmp_path / "arena"))
+    table = tables.by_length(m)
+    assert table.columns == ("system", "ROUGE-1, short", "ROUGE-1, long", "ROUGE-1, long less short")
+    [(arm, cells)] = table.rows
+    short, long, gap = (m.difference(arm, f"rouge1/{half}") for half in ("short", "long", "gap"))
+    assert gap.value == pytest.approx(long.value - short.value)
+    assert gap.low < gap.value < gap.high
+    assert cells[2].text == catalogue.kind("rouge1").text(gap.value, sign=True)
+    assert cells[2].tone == ""
+    assert m.value(arm, "rouge1/gap").value == pytest.approx(
+        m.value(arm, "rouge1/long").value - m.value(arm, "rouge1/short").value
+    )
+
+
 def test_an_arm_that_lacks_a_seed_is_shown_untested(tmp_path):
     folder = folders.arena(tmp_path / "arena")
     (folder / "dim" / "seed-2" / "outputs.jsonl").unlink()

@@ -113,7 +113,7 @@ def test_names_are_those_of_the_files_or_as_given(capsys, files, tmp_path):
 
 def test_halves(capsys, files):
     _, out, _ = run(capsys, "score", files[0], "-m", "bleu", "--halves", "--json")
-    assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu", "bleu/short", "bleu/long"]
+    assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu", "bleu/short", "bleu/long", "bleu/gap"]
 
 
 def test_line_aligned_files(capsys, tmp_path):

@@ -41,13 +41,14 @@ def test_every_metric_knows_which_way_is_better():
     better = {name: catalogue.kind(name).better for name in ("rouge1", "bleu:moses-de/short", "cider", "mover2:bert")}
     assert set(better.values()) == {1}
     assert {catalogue.kind(name).better for name in ("repetition2:micro", "omission", "layoutL-reverse")} == {-1}
-    assert {catalogue.kind(name).better for name in ("novelty1", "entropy-raw", "length", "somebody's")} == {0}
+    assert {catalogue.kind(name).better for name in ("novelty1", "entropy-raw", "length", "rouge1/gap", "x")} == {0}
 
 
 def test_titles_say_option_unit_and_half():
     titles = {
         "rougeL": "ROUGE-L",
         "bleu:moses-de+compound/long": "BLEU moses-de+compound, long",
+        "rouge1/gap": "ROUGE-1, long less short",
         "repetition3": "repeated 3-grams, %",
         "length:ratio": "length to reference",
         "entropy-raw": "H raw, nats",

@@ -1,6 +1,7 @@
 """The laws that hold for every metric: order, workers, empty outputs, subsets, ranges."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dwindle.folder.outputs import Item, Outputs, outputs
-from dwindle.metrics import catalogue, copied, halves, layout, length, repetition
+from dwindle.metrics import catalogue, copied, halves, layout, length, repetition, seeds
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import reduce, score
 from dwindle.metrics.words import words
@@ -215,22 +216,59 @@ def test_words_have_no_punctuation_and_no_capitals(text):
     assert all(w == w.casefold() and not any(c in ".,;!?-'" for c in w) for w in words(text))
 
 
-def test_halves_need_no_spaces():
-    items = [Item(str(i), "a b", ("a c",), "今" * length_) for i, length_ in enumerate([5, 1, 9, 3])]
-    parts = halves.halves(reduce(outputs("o", items), catalogue.find(["rouge1"])))
-    assert [[i.id for i in part.system.items] for part in parts.values()] == [["1", "3"], ["0", "2"]]
+def half(made, *ids):
+    """Some of its items as a system of their own."""
+    return replace(made, items=tuple(item for item in made.items if item.id in ids))
 
 
-def test_halves_split_by_source_length_and_recombine():
-    items = [Item(str(i), "a b", ("a c",), "w " * length_) for i, length_ in enumerate([5, 1, 3, 3, 9])]
-    metric = catalogue.find(["rouge1"])[0]
-    parts = halves.halves(reduce(outputs("o", items), [metric]))
-    assert [[i.id for i in part.system.items] for part in parts.values()] == [["1", "2"], ["0", "3", "4"]]
-    assert str(halves.renamed(metric, "short").signature).startswith("rouge1/short|half:short|")
-    made = system(21)
-    whole = reduce(made, catalogue.find(["bleu", "rouge"]))
-    parts = halves.halves(whole)
-    for metric in catalogue.find(["bleu", "rouge"]):
-        assert sum(p.of(metric).sum(0) for p in parts.values()) == pytest.approx(whole.of(metric).sum(0))
+@pytest.mark.parametrize("letter", ["w ", "今"])
+def test_halves_are_by_the_length_of_the_source(letter):
+    items = [Item(str(i), f"a b c{i % 2}", ("a c0",), letter * length_) for i, length_ in enumerate([5, 1, 3, 3, 9])]
+    made, metrics = outputs("o", items), catalogue.find(["rouge1", "length"])
+    found = halves.halved(reduce(made, metrics))
+    sides = [reduce(half(made, *ids), metrics) for ids in ("12", "034")]
+    for metric in metrics:
+        parts = halves.metrics([metric])
+        short, long = (side.value(metric) for side in sides)
+        assert [part.name for part in parts] == [f"{metric.name}/{name}" for name in ("short", "long", "gap")]
+        assert [found.value(part) for part in parts] == pytest.approx([short, long, long - short])
+        assert str(parts[0].signature).startswith(f"{metric.name}/short|half:short|")
+    assert found.value(halves.metrics(metrics)[2]) != 0
+
+
+def test_halves_of_every_metric_are_those_of_two_files():
+    made, metrics = system(21), catalogue.find(["bleu", "chrf", "rouge", "repetition", "length:ratio", "coco-bleu"])
+    by_length = [item.id for item in sorted(made.items, key=lambda item: len(item.source))]
+    found = halves.halved(reduce(made, metrics))
+    sides = [reduce(half(made, *ids), metrics) for ids in (by_length[:10], by_length[10:])]
+    for metric in metrics:
+        short, long, _ = halves.metrics([metric])
+        assert [found.value(part) for part in (short, long)] == pytest.approx([side.value(metric) for side in sides])
+
+
+def test_a_gain_that_grows_with_length_is_clear():
+    """One system is better by the same everywhere, one in the long half only; resamples may have any number of it."""
+    sources = ["w" * (i + 1) for i in range(40)]
+
+    def written(better):
+        return outputs(
+            "o", [Item(f"{i:02}", "a b" if better(i) else "a x", ("a b",), s) for i, s in enumerate(sources)]
+        )
+
+    metrics = catalogue.find(["rouge1"])
+    base, same, long = (
+        halves.halved(reduce(written(better), metrics))
+        for better in (lambda i: i % 4 == 0, lambda i: i % 2 == 0, lambda i: i % 4 == 0 or i >= 20)
+    )
+    one, two = (row[2] for row in seeds.differences([base], [[same], [long]], halves.metrics(metrics)))
+    assert (one.metric, one.difference) == ("rouge1/gap", 0)
+    assert two.difference == pytest.approx(100 * 15 / 20 / 2)
+    assert two.low > 0
+    assert two.p_holm < 0.01 < one.p_holm
+
+
+def test_halves_need_sources_and_two_items():
     with pytest.raises(ValueError, match="halves need sources"):
-        halves.halves(reduce(outputs("o", [Item("1", "a"), Item("2", "b")]), catalogue.find(["length"])))
+        halves.halved(reduce(outputs("o", [Item("1", "a"), Item("2", "b")]), catalogue.find(["length"])))
+    with pytest.raises(ValueError, match="at least two"):
+        halves.halved(reduce(outputs("o", [Item("1", "a", (), "s")]), catalogue.find(["length"])))

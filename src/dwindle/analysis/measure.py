@@ -62,6 +62,8 @@ class Measured:
         self.metrics: dict[str, Metric] = {}
         self.statistics: dict[str, list[Statistics]] = {}
         """For each arm, and for ``reference`` and ``LEAD-3`` where there are any, the rows of each run."""
+        self.halved: dict[str, list[Statistics]] = {}
+        """The same by length of the source, where every item has one."""
         self.notes: list[str] = []
         self._values: dict[tuple[str, str], Value] = {}
         self._differences: dict[tuple[str, str], Delta] = {}
@@ -191,10 +193,9 @@ def _bound(measured: Measured, name: str) -> None:
     _keep(measured, name, runs, metrics)
     if "novelty1" not in measured.metrics or len(measured.test.items) < 2:
         return
-    wanted = [m for m in metrics if m.name in measured.main]
-    parts = [halves.halves(run) for run in runs]
-    for half in ("short", "long"):
-        _keep(measured, name, [part[half] for part in parts], wanted, half)
+    measured.halved[name] = [halves.halved(run) for run in runs]
+    wanted = halves.metrics([m for m in metrics if m.name in measured.main])
+    _keep(measured, name, measured.halved[name], wanted)
 
 
 def _holds(statistics: Statistics, metric: Metric) -> bool:
@@ -205,12 +206,11 @@ def _holds(statistics: Statistics, metric: Metric) -> bool:
     return True
 
 
-def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[Metric], half: str = "") -> None:
+def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[Metric]) -> None:
     if not metrics:
         return
-    named = [halves.renamed(m, half) for m in metrics] if half else metrics
-    bounds = significance.intervals(runs[0], named, RESAMPLES, SEED) if len(runs) == 1 else None
-    for k, metric in enumerate(named):
+    bounds = significance.intervals(runs[0], metrics, RESAMPLES, SEED) if len(runs) == 1 else None
+    for k, metric in enumerate(metrics):
         if bounds:
             one = bounds[k]
             assert one.low is not None
@@ -223,21 +223,30 @@ def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[M
 
 
 def _compare(measured: Measured) -> None:
-    """Differences to the base, all of them tested whose arms have as many runs."""
+    """Differences to the base, all of them tested whose arms have as many runs; those of the results by length too."""
     base, *others = measured.arms
     alike = [name for name in others if len(measured.statistics[name]) == len(measured.statistics[base])]
-    ours = measured.statistics[base]
-    runs = [ours, *(measured.statistics[name] for name in alike)]
-    metrics = [m for m in measured.metrics.values() if all(_holds(run, m) for row in runs for run in row)]
-    for name, row in zip(alike, _tested(ours, runs[1:], metrics), strict=True):
-        for metric, difference in zip(metrics, row, strict=True):
-            measured._differences[name, metric.name] = difference
+    _test(measured, measured.statistics, alike, list(measured.metrics.values()))
+    if measured.halved:
+        main = [metric for name, metric in measured.metrics.items() if name in measured.main]
+        _test(measured, measured.halved, alike, halves.metrics(main))
     for name in others:
         for metric_name in measured.metrics:
             mine, theirs = measured.value(name, metric_name), measured.value(base, metric_name)
             if mine and theirs:
                 untested = Delta(mine.value - theirs.value, None, None, None)
                 measured._differences.setdefault((name, metric_name), untested)
+
+
+def _test(
+    measured: Measured, statistics: dict[str, list[Statistics]], others: list[str], metrics: list[Metric]
+) -> None:
+    """Keep how each of the others differs from the base."""
+    base, *rest = (statistics[name] for name in (measured.arms[0], *others))
+    held = [m for m in metrics if all(_holds(run, m) for row in (base, *rest) for run in row)]
+    for name, row in zip(others, _tested(base, rest, held), strict=True):
+        for metric, difference in zip(held, row, strict=True):
+            measured._differences[name, metric.name] = difference
 
 
 def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: list[Metric]) -> list[list[Delta]]:

@@ -140,10 +140,10 @@ def coverage(measured: Measured) -> Made:
     entropies = ["entropy-raw", "entropy-raw-even", "entropy-effective", "entropy-effective-even"]
     entropies = [m for m in entropies if measured.has(m)]
     first = measured.main[0]
-    parts = [m for m in (f"{first}/short", f"{first}/long") if measured.has(m)]
+    parts = [m for m in _lengths(first) if measured.has(m)]
     metrics = [*entropies, "repetition1", "repetition2", *parts, first]
     over = [("coverage entropy", len(entropies))] if entropies else []
-    over += [("repetition %", 2), (f"{title(first)}: short, long, all" if parts else title(first), len(parts) + 1)]
+    over += [("repetition %", 2), (f"{title(first)}: by length, all" if parts else title(first), len(parts) + 1)]
     notes = []
     if entropies:
         notes.append(
@@ -155,6 +155,24 @@ def coverage(measured: Measured) -> Made:
     if not parts:
         notes.append("Short and long halves need the source of every item.")
     return _table("Coverage, repetition, length", measured, _with_reference(measured), metrics, notes, tuple(over))
+
+
+def by_length(measured: Measured) -> Made:
+    """Whether a difference to the base grows with the length of the source (Table 5's last columns)."""
+    base, *others = measured.arms
+    metrics = [m for m in _lengths(measured.main[0]) if any(measured.difference(arm, m) for arm in others)]
+    if not metrics:
+        return "Whether a gain grows with length is known of systems with as many runs, and with every item's source."
+    rows = tuple((arm, tuple(_delta(measured.difference(arm, m), m) for m in metrics)) for arm in others)
+    notes = (
+        "The half of the items with the shorter sources (in characters), the other half, and the gain of the second "
+        "less that of the first: intervals and p as for all items.",
+    )
+    return Table(f"Differences to {base} by length", ("system", *map(title, metrics)), rows, notes)
+
+
+def _lengths(metric: str) -> list[str]:
+    return [f"{metric}/{half}" for half in ("short", "long", "gap")]
 
 
 def left_out(judgements: dict[str, list[JudgedPart]]) -> list[Table]:

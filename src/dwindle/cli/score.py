@@ -24,7 +24,7 @@ def score(
     src: systems.Sources = None,
     lead3: systems.Lead = False,
     halves: Annotated[
-        bool, typer.Option("--halves", help="Also score the items with short and with long sources.")
+        bool, typer.Option("--halves", help="Also score the items with short and with long sources, and the gap.")
     ] = False,
     resamples: systems.Resamples = 1000,
     seed: systems.Seed = 1,
@@ -58,8 +58,8 @@ def score(
         scores = intervals(statistics, wanted, resamples, seed)
         if run:
             kept.add(run.path, len(system), (score.record for score in scores))
-        for half, part in by_length.halves(statistics).items() if halves else ():
-            scores += intervals(part, [by_length.renamed(metric, half) for metric in wanted], resamples, seed)
+        if halves:
+            scores += intervals(by_length.halved(statistics), by_length.metrics(wanted), resamples, seed)
         scored.append((system.name, len(system), scores))
     if as_json:
         for name, items, scores in scored:

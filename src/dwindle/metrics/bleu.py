@@ -14,7 +14,7 @@ import numpy as np
 
 from dwindle.folder.outputs import Item
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric
+from dwindle.metrics.score import Array, Count, Metric
 from dwindle.metrics.signature import made
 
 KIND = Kind("bleu", "BLEU", 1)
@@ -50,7 +50,7 @@ class Bleu:
         return text
 
 
-def bleu(sums: Array, items: int) -> Array:
+def bleu(sums: Array, items: Count) -> Array:
     """BLEU (...) of summed statistics (..., 10), for all resamples at once."""
     own, reference = sums[..., 0], sums[..., 1]
     matched, total = sums[..., 2 : 2 + _ORDER], sums[..., 2 + _ORDER :]

@@ -2,7 +2,7 @@
 (``rouge:recall``, ``bleu:moses-de``, ``mover:PATH``)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dwindle.folder.outputs import Outputs
 from dwindle.metrics import (
@@ -83,13 +83,14 @@ def defaults(*systems: Outputs) -> list[Metric]:
 def kind(name: str) -> Kind:
     """What the metric of this full name is; one that is not of this house has a name and nothing more."""
     parts = split(name)
-    known = _KINDS.get(f"{parts.kind}:{parts.option}") or _KINDS.get(parts.kind)
-    return known or Kind(parts.kind, parts.kind)
+    known = _KINDS.get(f"{parts.kind}:{parts.option}") or _KINDS.get(parts.kind) or Kind(parts.kind, parts.kind)
+    return replace(known, better=0) if parts.half == "gap" else known
 
 
 def title(name: str, unit: bool = True) -> str:
     """A metric's full name for people: title, option, unit (which a sentence does without), half."""
     parts, known = split(name), kind(name)
     option = f" {parts.option}" if parts.option and ":" not in known.name else ""
-    more = [text for text in (known.unit if unit else "", parts.half) if text]
+    half = "long less short" if parts.half == "gap" else parts.half
+    more = [text for text in (known.unit if unit else "", half) if text]
     return ", ".join([known.title + option, *more])

@@ -9,7 +9,7 @@ import numpy as np
 
 from dwindle.folder.outputs import Item
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric
+from dwindle.metrics.score import Array, Count, Metric
 from dwindle.metrics.signature import made
 
 KIND = Kind("chrf", "chrF", 1)
@@ -29,7 +29,7 @@ class Chrf:
         return max(rows, key=lambda row: float(chrf(np.array(row), 1)))
 
 
-def chrf(sums: Array, items: int) -> Array:
+def chrf(sums: Array, items: Count) -> Array:
     """chrF (...) of summed statistics (..., 18), for all resamples at once. Orders that one side lacks do not count."""
     own, reference, both = (sums[..., k * _ORDER : (k + 1) * _ORDER] for k in range(3))
     usable = (own > 0) & (reference > 0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dwindle.folder.outputs import Item
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric
+from dwindle.metrics.score import Array, Count, Metric
 from dwindle.metrics.signature import made
 from dwindle.metrics.words import words
 
@@ -44,7 +44,7 @@ def _grams(tokens: list[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(tokens[i:] for i in range(n)), strict=False))
 
 
-def bleu_n(sums: Array, items: int) -> Array:
+def bleu_n(sums: Array, items: Count) -> Array:
     """BLEU-n (...) of the lengths and the counts of orders 1..n (..., 2 + 2 n)."""
     own, reference = sums[..., 0] + _TINY, sums[..., 1] + _SMALL
     precisions = (sums[..., 2::2] + _TINY) / (sums[..., 3::2] + _SMALL)

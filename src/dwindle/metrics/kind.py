@@ -49,9 +49,9 @@ class Name(NamedTuple):
 
 
 def split(name: str) -> Name:
-    """The parts of a full name. Only ``short`` and ``long`` are halves: an option may be a path."""
+    """The parts of a full name. Only ``short``, ``long`` and their ``gap`` are halves: an option may be a path."""
     rest, _, half = name.rpartition("/")
-    if half not in ("short", "long"):
+    if half not in ("short", "long", "gap"):
         rest, half = name, ""
     kind, _, option = rest.partition(":")
     return Name(kind, option, half)

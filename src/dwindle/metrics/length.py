@@ -6,7 +6,7 @@ import numpy as np
 
 from dwindle.folder.outputs import Item
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric, mean
+from dwindle.metrics.score import Array, Count, Metric, mean
 from dwindle.metrics.signature import made
 from dwindle.metrics.words import sentences, words
 
@@ -33,7 +33,7 @@ class LengthRatio(Length):
     needs: frozenset[str] = frozenset({"references"})
 
 
-def _ratio(sums: Array, items: int) -> Array:
+def _ratio(sums: Array, items: Count) -> Array:
     own, reference = sums[..., 0], sums[..., 1]
     return np.divide(own, reference, out=np.zeros_like(own), where=reference > 0)
 

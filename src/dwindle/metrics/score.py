@@ -9,7 +9,7 @@ import multiprocessing
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +20,9 @@ from dwindle.metrics.kind import Kind, Name
 from dwindle.metrics.signature import Settings, Signature
 
 Array = npt.NDArray[np.float64]
-Formula = Callable[[Array, int], Array]
+Count = int | Array
+"""Of items: one number, or one for each of several sums."""
+Formula = Callable[[Array, Count], Array]
 Progress = Callable[[int], None]
 
 _CHUNK = 64
@@ -82,7 +84,7 @@ class Metric:
     settings: Settings
     option: str = ""
     half: str = ""
-    """``short`` or ``long`` if it is of one half of the items."""
+    """``short`` or ``long`` if it is of one half of the items, ``gap`` if it is the second less the first."""
 
     @property
     def name(self) -> str:
@@ -94,12 +96,12 @@ class Metric:
         return Signature(self.name, (*half, *self.settings))
 
 
-def mean(sums: Array, items: int) -> Array:
+def mean(sums: Array, items: Count) -> Array:
     """Macro average: the mean over items of a percentage. One column."""
     return sums[..., 0] / items
 
 
-def percent(sums: Array, items: int) -> Array:
+def percent(sums: Array, items: Count) -> Array:
     """Micro average: 100 times the sum of the first column over the sum of the second; 0 if there is
     nothing."""
     part, whole = sums[..., 0], sums[..., 1]
@@ -117,10 +119,15 @@ class Statistics:
         """The statistics (items, K) that ``metric`` reads."""
         return self._rows[metric.reduction][:, list(metric.columns)]
 
-    def select(self, chosen: npt.NDArray[np.bool_]) -> "Statistics":
-        """The statistics of the items marked in ``chosen`` (items,)."""
-        items = tuple(item for item, kept in zip(self.system.items, chosen, strict=True) if kept)
-        return Statistics(replace(self.system, items=items), {r: rows[chosen] for r, rows in self._rows.items()})
+    def parted(self, marked: npt.NDArray[np.bool_]) -> "Statistics":
+        """With two columns for each: its number if the item is not marked (items,), its number if it is, else zero.
+        The first two count the items."""
+        sides = np.stack([~marked, marked], axis=1)[:, None]
+        parted = {}
+        for reduction, rows in self._rows.items():
+            counted = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
+            parted[reduction] = (counted[:, :, None] * sides).reshape(len(rows), -1)
+        return Statistics(self.system, parted)
 
     def mean(self, others: "Sequence[Statistics]") -> "Statistics":
         """The mean of these rows and those of ``others``, for the same items."""

@@ -84,6 +84,8 @@ def layout(measured: Measured) -> Section:
 def coverage(measured: Measured) -> Section:
     """Table 5, and a dot with its interval for each entropy."""
     section = replace(_one("entropy", "Coverage and length", tables.coverage(measured)), short="Coverage")
+    if measured.arms[1:]:
+        _add(section, tables.by_length(measured))
     for metric in (one.name for one in entropy.KINDS if not one.name.endswith("even")):
         rows = [
             charts.Whisker(
