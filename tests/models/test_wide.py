@@ -5,8 +5,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dwindle.generation.generate import generate
+from dwindle.generation.settings import DecodingSettings
 from dwindle.models import wide
-from dwindle.models.wide import Wide, product
+from dwindle.models.wide import Wide, product, widened
+from tests.generation import slow
 
 V, H = 2**13, 2**7
 OP = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN operator")
@@ -61,3 +64,27 @@ def test_a_layer_is_a_linear_layer():
     with torch.no_grad():
         assert wide._by_onednn(x, layer.weight)
         torch.testing.assert_close(layer(x), plain(x), rtol=1e-5, atol=1e-4)
+
+
+@OP
+def test_a_library_model_is_widened_for_a_while():
+    model, batch, kinds = slow.model(), slow.batch(), []
+    model.resize_token_embeddings(V * 8)
+    model.lm_head.register_forward_hook(lambda head, _, scores: kinds.append(type(head)))
+    read = {**batch, "decoder_input_ids": torch.tensor([[2, 5]] * 4)}
+    with torch.no_grad():
+        plain = model(**read).logits
+        with widened(model):
+            assert wide._by_onednn(plain[..., :16], model.lm_head.weight)
+            torch.testing.assert_close(model(**read).logits, plain, rtol=1e-5, atol=1e-4)
+    assert kinds == [nn.Linear, Wide]
+    generate(model, batch, DecodingSettings(beams=2, max_length=3))
+    assert set(kinds[2:]) == {Wide}
+    assert type(model.lm_head) is nn.Linear
+
+
+def test_it_is_narrow_again_after_an_error():
+    model = slow.model()
+    with pytest.raises(IndexError), widened(model):
+        model(**slow.batch(), decoder_input_ids=torch.full((4, 1), slow.WORDS))
+    assert type(model.lm_head) is nn.Linear

@@ -5,9 +5,16 @@ which torch carries too, takes half the time. It is reached by an operator that 
 CPU and without gradients. Everywhere else this is the plain product. It knows no model.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _LARGE = 2**20
 """Elements of a matrix that is worth it."""
@@ -18,6 +25,20 @@ class Wide(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return product(input, self.weight, self.bias)
+
+
+@contextmanager
+def widened(model: "PreTrainedModel") -> Iterator[None]:
+    """For the time of the block, the layer that gives a library model's words their scores is a ``Wide`` one."""
+    head = model.get_output_embeddings()
+    if type(head) is not nn.Linear:  # a kind of its own may compute something else
+        yield
+        return
+    head.__class__ = Wide
+    try:
+        yield
+    finally:
+        head.__class__ = nn.Linear
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
