@@ -212,7 +212,8 @@ class _Recorder:
             return
 
         def last(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-            return (given[0][:, -1:], *given[1:]) if self.handle.here.listener is self else None
+            rows = given and given[0].dim() == 3 and self.handle.here.listener is self
+            return (given[0][:, -1:], *given[1:]) if rows else None
 
         hook = head.register_forward_pre_hook(last)
         try:
