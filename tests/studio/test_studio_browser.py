@@ -41,12 +41,17 @@ def text(driver, css):
     return driver.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", css)
 
 
-def until(driver, css, part):
+def waited(told):
+    """Whether it comes true within ten seconds."""
     for _ in range(200):
-        if part in text(driver, css):
-            return
+        if told():
+            return True
         time.sleep(0.05)
-    raise AssertionError(text(driver, "body"))
+    return False
+
+
+def until(driver, css, part):
+    assert waited(lambda: part in text(driver, css)), text(driver, "body")
 
 
 def paste(driver, words):
@@ -82,10 +87,7 @@ def test_what_is_being_written_is_shown_and_stopped(page, author):
     one(page, "#write").click()
     until(page, "#queue", "waiting")
     one(page, "#queue li:first-child .stop").click()
-    for _ in range(200):  # a click is not yet a request that has arrived
-        if author.stopped():
-            break
-        time.sleep(0.05)
+    assert waited(author.stopped)  # a click is not yet a request that has arrived
     author.go.set()
     until(page, "#queue li:first-child", "stopped")
     one(page, "#queue li:first-child .pick").click()

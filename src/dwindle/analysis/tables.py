@@ -12,6 +12,7 @@ from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Delta, Measured,
 from dwindle.analysis.table import NOTHING, Cell, Table, Tone
 from dwindle.metrics import copied, repetition
 from dwindle.metrics.catalogue import kind, title
+from dwindle.metrics.kind import HALVES
 from dwindle.metrics.numbers import p_value
 
 Made = Table | str
@@ -172,7 +173,7 @@ def by_length(measured: Measured) -> Made:
 
 
 def _lengths(metric: str) -> list[str]:
-    return [f"{metric}/{half}" for half in ("short", "long", "gap")]
+    return [f"{metric}/{half}" for half in HALVES]
 
 
 def left_out(judgements: dict[str, list[JudgedPart]]) -> list[Table]:

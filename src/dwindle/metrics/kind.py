@@ -8,6 +8,9 @@ from typing import Literal, NamedTuple
 from dwindle.metrics.numbers import number
 
 Better = Literal[-1, 0, 1]
+HALVES = ("short", "long", "gap")
+"""What a metric can be of instead of all items: the half with the shorter sources, the other, or the second less the
+first."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,9 @@ class Name(NamedTuple):
 
 
 def split(name: str) -> Name:
-    """The parts of a full name. Only ``short``, ``long`` and their ``gap`` are halves: an option may be a path."""
+    """The parts of a full name. An option may be a path: only the ``HALVES`` are halves."""
     rest, _, half = name.rpartition("/")
-    if half not in ("short", "long", "gap"):
+    if half not in HALVES:
         rest, half = name, ""
     kind, _, option = rest.partition(":")
     return Name(kind, option, half)

@@ -84,7 +84,7 @@ class Metric:
     settings: Settings
     option: str = ""
     half: str = ""
-    """``short`` or ``long`` if it is of one half of the items, ``gap`` if it is the second less the first."""
+    """One of ``HALVES`` if it is not of all items."""
 
     @property
     def name(self) -> str:
