@@ -12,7 +12,10 @@ TINY = (1, 2, 3, 5, 8)
 
 
 def test_rows_have_a_control_and_ratios_of_the_same_run():
-    rows = {row.contender: row for row in bench.bench(TINY, ["dim:log"], ["chunked"], 0.01, memory=False)}
+    rows = {
+        row.contender: row
+        for row in bench.bench(TINY, ["dim:log"], ["chunked"], 0.01, memory=False)
+    }
     assert list(rows) == ["SDPA", "SDPA again (control)", "dim:log chunked", "dim:log eager"]
     sdpa, chunked, eager = rows["SDPA"], rows["dim:log chunked"], rows["dim:log eager"]
     assert sdpa.forward_to_sdpa == 1
@@ -28,10 +31,17 @@ def test_a_step_has_no_backward():
 def test_a_prompt_and_every_option():
     rows = bench.bench((1, 2, 3, 9, 8), list(bench.RULES), ["auto"], 0.01, memory=False, document=6)
     assert len(rows) == 2 + 2 * len(bench.RULES)
-    assert bench.bench((1, 2, 1, 9, 8), ["training-free"], ["auto"], 0.01, memory=False, document=6)[2].both is None
+    assert (
+        bench.bench((1, 2, 1, 9, 8), ["training-free"], ["auto"], 0.01, memory=False, document=6)[
+            2
+        ].both
+        is None
+    )
 
 
-@pytest.mark.parametrize(("sizes", "document"), [((2, 2, 3, 9, 8), None), ((2, 2, 1, 9, 8), 6), ((2, 2, 3, 9, 8), 6)])
+@pytest.mark.parametrize(
+    ("sizes", "document"), [((2, 2, 3, 9, 8), None), ((2, 2, 1, 9, 8), 6), ((2, 2, 3, 9, 8), 6)]
+)
 def test_a_table_of_80_columns_has_every_rule_whole(sizes, document):
     rows = bench.bench(sizes, list(bench.RULES), ["auto"], 0.01, memory=False, document=document)
     lines = table("tiny", sizes, rows).splitlines()

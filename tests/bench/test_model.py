@@ -16,9 +16,15 @@ SIZE = bench.Benched("Bart", SHAPE, 2, "dim:log")
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch):
     monkeypatch.setitem(bench.SIZES, "tiny", SIZE)
-    monkeypatch.setattr(bench, "_inputs", lambda what: {"input_ids": torch.randint(4, 40, (what.batch, what.source))})
+    monkeypatch.setattr(
+        bench,
+        "_inputs",
+        lambda what: {"input_ids": torch.randint(4, 40, (what.batch, what.source))},
+    )
     randint = torch.randint
-    monkeypatch.setattr(torch, "randint", lambda low, high, *a, **k: randint(low, min(high, 40), *a, **k))
+    monkeypatch.setattr(
+        torch, "randint", lambda low, high, *a, **k: randint(low, min(high, 40), *a, **k)
+    )
 
 
 def test_parts():
@@ -36,7 +42,9 @@ def test_parts():
 
 @pytest.mark.slow  # it looks at times, which a busy machine stretches
 def test_attention_is_a_share_of_the_whole_and_a_rule_a_larger_one():
-    found = bench.bench(bench.setting("tiny", None, None, 1, 12, 8), 0.0, ["step-added", "generate-added"])
+    found = bench.bench(
+        bench.setting("tiny", None, None, 1, 12, 8), 0.0, ["step-added", "generate-added"]
+    )
     for part in found.values():
         assert 0 < part["untouched"] < part["attached"] < 1
 
@@ -71,7 +79,9 @@ def test_what_is_added_is_counted(monkeypatch):
 
 def test_memory(monkeypatch):
     asked = []
-    monkeypatch.setattr(bench, "_peak_of", lambda what, attached: asked.append(attached) or 100.0 + attached)
+    monkeypatch.setattr(
+        bench, "_peak_of", lambda what, attached: asked.append(attached) or 100.0 + attached
+    )
     assert bench.bench(bench.setting("tiny", None, None, 1, 12, 8), 0.0, ["memory"]) == {
         "memory": {"megabytes": 100.0, "attached": 1.01, "control": 1.0}
     }
@@ -79,7 +89,10 @@ def test_memory(monkeypatch):
 
 
 def test_peak_of_a_process(capsys):
-    bench.peak('{"config": "tiny", "rule": "dim:log", "layers": 2, "source": 12, "target": 8, "attached": true}')
+    bench.peak(
+        '{"config": "tiny", "rule": "dim:log", "layers": 2, "source": 12, "target": 8, '
+        '"attached": true}'
+    )
     assert 50 < float(capsys.readouterr().out) < 20000
 
 
@@ -87,8 +100,14 @@ def test_peak_of_a_process(capsys):
     ("call", "said"),
     [
         (lambda: bench.setting("bart", None, None, 1, 8, 8), "choose one of bart-base"),
-        (lambda: bench.bench(bench.setting("tiny", None, None, 1, 8, 8), 0, ["speed"]), "choose from step"),
-        (lambda: bench.bench(bench.setting("tiny", "dim:lgo", None, 1, 8, 8), 0, ["step"]), "did you mean"),
+        (
+            lambda: bench.bench(bench.setting("tiny", None, None, 1, 8, 8), 0, ["speed"]),
+            "choose from step",
+        ),
+        (
+            lambda: bench.bench(bench.setting("tiny", "dim:lgo", None, 1, 8, 8), 0, ["step"]),
+            "did you mean",
+        ),
         (lambda: bench.bench(bench.setting("tiny", None, 9, 1, 8, 8), 0, ["step"]), "pass 1 to 3"),
     ],
 )
@@ -98,7 +117,9 @@ def test_errors(call, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("config", "millions"), [("bart-base", 139), ("bart-large", 406), ("marian-big", 211)])
+@pytest.mark.parametrize(
+    ("config", "millions"), [("bart-base", 139), ("bart-large", 406), ("marian-big", 211)]
+)
 def test_sizes(config, millions):
     with torch.device("meta"):
         model = bench.build(config)

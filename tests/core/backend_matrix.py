@@ -1,6 +1,7 @@
 """The comparison that every backend goes through.
 
-``backend_matrix.py BACKEND`` runs a short one, ``backend_matrix.py 64`` one of the CPU kernel with such vectors.
+``backend_matrix.py BACKEND`` runs a short one, ``backend_matrix.py 64`` one of the CPU kernel with
+such vectors.
 """
 
 import sys
@@ -20,6 +21,13 @@ RULES = [
     "dydim:boxcox(0.5),log",
     "dydim:log(1.9),log(1.95)+detach_gate",
     "dydim:boxcox(0.2),identity",
+    "dim:boxcox(-0.5)",
+    "dim:boxcox(-8)",
+    "dydim:boxcox(-2),boxcox(0.5)",
+    "dydim:boxcox(-4),boxcox(-1)",
+    "dydim:boxcox(-3.3),log+detach_gate",
+    "dim:boxcox(-4)+renormalise",
+    "dydim:boxcox(-2),boxcox(-0.5)+share_heads+protect(0,-1)",
     "dydim:log,power(0.5)+protect(0,-1)",
     "dim:boxcox(0.5)+renormalise",
     "dydim:log,power(0.5)+renormalise+protect(0,-1)",
@@ -27,9 +35,25 @@ RULES = [
     "dydim:log,power(0.5)+share_heads",
     "dydim:log,power(0.5)+share_heads+renormalise+protect(0,-1)",
 ]
-# B, H, Hk, T, S, D, Dv: odd sizes, grouped heads, several blocks of rows, one row, a single source position.
-SHAPES = [(2, 4, 2, 5, 7, 8, 8), (1, 2, 2, 300, 40, 16, 24), (1, 3, 1, 3, 33, 20, 7), (2, 1, 1, 1, 1, 1, 1)]
-OPTIONS = ["none", "mask", "row mask", "float mask", "bias", "row bias", "softcap", "coverage", "protected"]
+# B, H, Hk, T, S, D, Dv: odd sizes, grouped heads, several blocks of rows, one row, a single source
+# position.
+SHAPES = [
+    (2, 4, 2, 5, 7, 8, 8),
+    (1, 2, 2, 300, 40, 16, 24),
+    (1, 3, 1, 3, 33, 20, 7),
+    (2, 1, 1, 1, 1, 1, 1),
+]
+OPTIONS = [
+    "none",
+    "mask",
+    "row mask",
+    "float mask",
+    "bias",
+    "row bias",
+    "softcap",
+    "coverage",
+    "protected",
+]
 OPTIONS += ["prompt", "prompt, protected, coverage"]
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 
@@ -41,7 +65,10 @@ def tensors(seed: int, shape: Shape, dtype: torch.dtype) -> list[torch.Tensor]:
     b, h, hk, t, s, d, dv = shape
     generator = torch.Generator().manual_seed(seed)
     sizes = ((b, h, t, d), (b, hk, s, d), (b, hk, s, dv))
-    return [torch.randn(*size, generator=generator, dtype=torch.float64).mul(1.5).to(dtype) for size in sizes]
+    return [
+        torch.randn(*size, generator=generator, dtype=torch.float64).mul(1.5).to(dtype)
+        for size in sizes
+    ]
 
 
 def options(name: str, rule: str, shape: Shape, dtype: torch.dtype) -> dict:
@@ -63,20 +90,29 @@ def options(name: str, rule: str, shape: Shape, dtype: torch.dtype) -> dict:
         "row mask": {"mask": mask},
         "float mask": {"mask": real(b, 1, 1, s), "bias": real(1, h, 1, s).requires_grad_()},
         "bias": {"bias": real(1, h, t, s).requires_grad_(), "mask": torch.rand(s) < 0.7},
-        "row bias": {"bias": real(b, 1, t, 1).requires_grad_() * torch.ones(1, 1, 1, s, dtype=dtype)},
+        "row bias": {
+            "bias": real(b, 1, t, 1).requires_grad_() * torch.ones(1, 1, 1, s, dtype=dtype)
+        },
         "softcap": {"softcap": 2.0},
-        "coverage": {"coverage": Coverage(3 * torch.rand(b, s, one).mT, torch.rand(b, s, one).mT.mul(0.2))},  # strided
+        # strided
+        "coverage": {
+            "coverage": Coverage(3 * torch.rand(b, s, one).mT, torch.rand(b, s, one).mT.mul(0.2))
+        },
         "protected": {"protected": torch.rand(b, s) < 0.3},
         "prompt": prompt,
         "prompt, protected, coverage": {
             **prompt,
             "protected": torch.rand(b, h, covered) < 0.3,
-            "coverage": Coverage(3 * torch.rand(b, one, covered), torch.rand(b, one, covered).mul(0.2)),
+            "coverage": Coverage(
+                3 * torch.rand(b, one, covered), torch.rand(b, one, covered).mul(0.2)
+            ),
         },
     }[name]
 
 
-def results(backend: str, rule: str, shape: Shape, name: str, dtype: torch.dtype) -> list[torch.Tensor]:
+def results(
+    backend: str, rule: str, shape: Shape, name: str, dtype: torch.dtype
+) -> list[torch.Tensor]:
     """Context, coverage, and the gradients of query, key, value, bias and coverage."""
     inputs = [x.requires_grad_() for x in tensors(0, shape, dtype)]
     chosen = options(name, rule, shape, dtype)
@@ -101,35 +137,97 @@ def compare(backend: str, rule: str, shape: Shape, name: str, dtype: torch.dtype
     found = results(backend, rule, shape, name, dtype)
     for i, (x, y) in enumerate(zip(found, exact, strict=True)):
         error = (x.double() - y).abs().max() / y.abs().max().clamp_min(1e-6) if y.numel() else 0
-        assert error < TOLERANCES[dtype], f"{backend} {rule} {shape} {name} {dtype}: result {i} is off by {error}"
+        assert error < TOLERANCES[dtype], (
+            f"{backend} {rule} {shape} {name} {dtype}: result {i} is off by {error}"
+        )
+
+
+# rule, option, shape: slow to run, so that each one has several things to be wrong in
+FOR_TRITON = [
+    ("dydim:log,power(0.5)", "row mask", (1, 2, 1, 35, 70, 8, 5)),
+    (
+        "dydim:log,power(0.5)+renormalise+protect(0,-1)",
+        "prompt, protected, coverage",
+        (1, 2, 2, 20, 17, 8, 8),
+    ),
+    ("dydim:log,power(0.5)+share_heads", "coverage", (1, 2, 1, 20, 17, 8, 8)),
+    ("dim:power(0.65)", "bias", (1, 2, 2, 17, 17, 8, 8)),
+]
 
 
 def compare_some(backend: str) -> None:
-    """A short matrix, for the Triton kernels: slow to run, and without prompts."""
+    """A short matrix, for the Triton kernels in their interpreter."""
     torch.set_num_threads(1)
-    some = ["plain", "dim:power(0.65)", "dydim:log,power(0.5)", "dydim:boxcox(0.5),log+detach_gate"]
-    for i, name in enumerate(name for name in OPTIONS if "prompt" not in name):
-        compare(backend, some[i % len(some)], (1, 2, 1, 35, 40, 8, 5), name, torch.float32)
-    for rule in some:
-        compare(backend, rule, (1, 1, 1, 5, 7, 8, 8), "coverage", torch.float32)
+    for rule, name, shape in FOR_TRITON:
+        compare(backend, rule, shape, name, torch.float32)
+    one_by_one(backend)
+
+
+def compare_all(backend: str) -> None:
+    """Every rule with every option."""
+    torch.set_num_threads(1)
+    for rule in [*RULES, "plain+share_heads"]:
+        for name in OPTIONS:
+            compare(backend, rule, (1, 2, 1, 35, 40, 8, 5), name, torch.float32)
+    one_by_one(backend)
+
+
+def one_by_one(backend: str) -> None:
+    """Rows one by one, in place, give what all at once give."""
+    rules = [
+        "plain",
+        "dydim:log,power(0.5)",
+        "dydim:log,power(0.5)+share_heads+renormalise+protect(0,-1)",
+    ]
+    for rule in rules:
+        q, k, v = tensors(3, (1, 2, 1, 3, 150, 8, 5), torch.float32)
+        mask = torch.rand(1, 1, 1, 150) < 0.8
+        settings = {"rule": rule, "mask": mask, "source": torch.rand(1, 140) < 0.8}
+        whole, after = dwindle.attention(
+            q.double(), k.double(), v.double(), backend="eager", **settings
+        )
+        coverage = Coverage(*torch.zeros(2, 1, 1 if "share" in rule else 2, 140))
+        for t in range(3):
+            row, moved = dwindle.attention(
+                q[:, :, t : t + 1],
+                k,
+                v,
+                coverage=coverage,
+                inplace=True,
+                backend=backend,
+                **settings,
+            )
+            assert moved is coverage
+            torch.testing.assert_close(row.double(), whole[:, :, t : t + 1], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(coverage.total.double(), after.total, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(coverage.peak.double(), after.peak, atol=1e-5, rtol=1e-4)
 
 
 def compare_vectors_of(size: int) -> None:
-    """The CPU kernel with vectors of so many bytes, as other machines have them: the compiler makes them of ours."""
-    from dwindle.core.backends.cpu import build
+    """The CPU kernel with vectors of so many bytes, as other machines have them: the compiler makes
+    them of ours."""
+    from dwindle.native import build
 
-    build._FOR_KERNEL.append(f"-DDWINDLE_VECTOR_BYTES={size}")
+    build._carried = lambda: None  # what a wheel brings has the width of this machine
+    build._NATIVE.append(f"-DDWINDLE_VECTOR_BYTES={size}")
     for shape in [*SHAPES, (1, 2, 2, 20, 300, 40, 72)]:
         for dtype in TOLERANCES:
             for name in OPTIONS:
                 compare("cpu", "dydim:log,power(0.5)", shape, name, dtype)
     for half in (torch.bfloat16, torch.float16):
         q, k, v = tensors(0, (1, 2, 2, 20, 30, 8, 8), half)
-        exact, _ = dwindle.attention(q.double(), k.double(), v.double(), rule="dim:log", backend="eager")
+        exact, _ = dwindle.attention(
+            q.double(), k.double(), v.double(), rule="dim:log", backend="eager"
+        )
         context, _ = dwindle.attention(q, k, v, rule="dim:log", backend="cpu")
         assert (context.double() - exact).norm() / exact.norm() < 0.01
 
 
 if __name__ == "__main__":
-    compare_vectors_of(int(sys.argv[1])) if sys.argv[1].isdigit() else compare_some(sys.argv[1])
+    if sys.argv[1].isdigit():
+        compare_vectors_of(int(sys.argv[1]))
+    elif sys.argv[2:] == ["all"]:
+        compare_all(sys.argv[1])
+    else:
+        compare_some(sys.argv[1])
     print("agree")

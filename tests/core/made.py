@@ -10,7 +10,10 @@ from dwindle.core.rules import Dim
 
 # Every shipped g, by its examples: a new subclass of Concave joins by itself.
 FUNCTIONS: list[Concave] = [
-    cls(*args) for cls in functions().values() if cls.__module__ == "dwindle.core.concave" for args in cls.examples
+    cls(*args)
+    for cls in functions().values()
+    if cls.__module__ == "dwindle.core.concave"
+    for args in cls.examples
 ]
 RULES: list[Rule] = [
     Plain(),
@@ -36,5 +39,10 @@ def attention(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) ->
 def attentions(**fixed: int) -> st.SearchStrategy[torch.Tensor]:
     """Attention (B, H, T, S) of any small size, down to no row and no source at all."""
     sizes = {"b": (1, 2), "h": (1, 3), "t": (0, 7), "s": (0, 5)}
-    ranges = [st.just(fixed[k]) if k in fixed else st.integers(low, high) for k, (low, high) in sizes.items()]
-    return st.builds(lambda b, h, t, s, seed: attention(b, h, t, s, seed=seed), *ranges, st.integers(0, 10**6))
+    ranges = [
+        st.just(fixed[k]) if k in fixed else st.integers(low, high)
+        for k, (low, high) in sizes.items()
+    ]
+    return st.builds(
+        lambda b, h, t, s, seed: attention(b, h, t, s, seed=seed), *ranges, st.integers(0, 10**6)
+    )

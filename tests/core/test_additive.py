@@ -1,4 +1,5 @@
-"""Additive attention: the kernel and the plain path against a slow twin that lets autograd keep everything."""
+"""Additive attention: the kernel and the plain path against a slow twin that lets autograd keep
+everything."""
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ LENGTHS = (7, 5, 2)
 @pytest.fixture(params=["kernel", "plain"])
 def path(request, monkeypatch):
     if request.param == "plain":
-        monkeypatch.setattr(paths._KERNEL, "do", lambda _: False)
-    elif not paths._KERNEL.do(torch.empty(0)):
+        monkeypatch.setattr(paths.KERNEL, "do", lambda _: False)
+    elif not paths.KERNEL.do(torch.empty(0)):
         pytest.skip("there is no compiler")
 
 
@@ -24,7 +25,9 @@ def drawn(columns=19, group=1, dtype=torch.float64):
     """Keys, values, score, covered and T queries, all with gradients; and the mask."""
     generator = torch.Generator().manual_seed(columns + group)
     shapes = [(B, S, columns), (B, S, D), (columns,), (columns,), *[(B * group, columns)] * T]
-    given = [torch.randn(shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes]
+    given = [
+        torch.randn(shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes
+    ]
     mask = torch.arange(S) < torch.tensor(LENGTHS)[:, None]
     return given, mask
 
@@ -62,11 +65,15 @@ def fast(given, mask, rule, covers):
 
 def gradients(outputs, given):
     generator = torch.Generator().manual_seed(7)
-    total = sum((x * torch.randn(x.shape, generator=generator, dtype=torch.float64)).sum() for x in outputs)
+    total = sum(
+        (x * torch.randn(x.shape, generator=generator, dtype=torch.float64)).sum() for x in outputs
+    )
     return torch.autograd.grad(total, given, allow_unused=True)
 
 
-@pytest.mark.parametrize("rule", ["plain", "dim:log", "dydim:log,power(0.5)+renormalise", "dim:power(0.5)+protect(0)"])
+@pytest.mark.parametrize(
+    "rule", ["plain", "dim:log", "dydim:log,power(0.5)+renormalise", "dim:power(0.5)+protect(0)"]
+)
 @pytest.mark.parametrize("covers", [False, True])
 @pytest.mark.parametrize(("columns", "group"), [(19, 1), (32, 3), (1, 2)])
 def test_steps_are_those_of_the_twin(path, rule, covers, columns, group):
@@ -105,7 +112,9 @@ def test_a_tanh_is_right_everywhere(path):
     assert (energy[0].double() - z.double().tanh()).abs().max() < 2e-7
 
 
-@pytest.mark.parametrize(("keys", "query"), [(19.9, -19.9), (-19.9, 19.9), (21.0, -20.9), (3.0, 40.0), (19.0, -60.0)])
+@pytest.mark.parametrize(
+    ("keys", "query"), [(19.9, -19.9), (-19.9, 19.9), (21.0, -20.9), (3.0, 40.0), (19.0, -60.0)]
+)
 def test_large_keys_and_queries_are_right_together(path, keys, query):
     """On both sides of where the kernel stops multiplying exponentials."""
     given, mask = drawn(67)

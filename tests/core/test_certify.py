@@ -27,7 +27,13 @@ def test_dim_is_proved(r):
 
 @pytest.mark.parametrize(
     "name",
-    ["paper:pg-dydim", "paper:bert-dydim", "paper:bart-dydim", "paper:nmt-dydim", "paper:image-dydim"],
+    [
+        "paper:pg-dydim",
+        "paper:bert-dydim",
+        "paper:bart-dydim",
+        "paper:nmt-dydim",
+        "paper:image-dydim",
+    ],
 )
 def test_every_dynamic_setting_of_the_paper_breaks_its_theorem(name):
     certificate = certify(name)
@@ -43,7 +49,9 @@ def test_every_dynamic_setting_of_the_paper_breaks_its_theorem(name):
     assert example.later > example.first
 
 
-@pytest.mark.parametrize(("name", "steps"), [("paper:pg-dydim", 1), ("paper:bert-dydim", 1), ("paper:bart-dydim", 7)])
+@pytest.mark.parametrize(
+    ("name", "steps"), [("paper:pg-dydim", 1), ("paper:bert-dydim", 1), ("paper:bart-dydim", 7)]
+)
 def test_the_counterexample_is_the_shortest(name, steps):
     example = certify(name).counterexample
     assert len(example.past + example.then) == steps
@@ -65,7 +73,8 @@ def test_no_shorter_counterexample_for_the_papers_bart_setting(seed):
     [
         DyDim(BoxCox(0), BoxCox(0.5)),
         DyDim(BoxCox(0.6), BoxCox(0.65)),
-        DyDim(Power(0.6), Power(0.65)),  # the paper's pair the other way round: slopes ordered, not equal
+        # the paper's pair the other way round: slopes ordered, not equal
+        DyDim(Power(0.6), Power(0.65)),
         DyDim(Log(), Identity()),
     ],
     ids=str,

@@ -29,6 +29,9 @@ def tensor(x: float, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         (BoxCox(0.5), 3.0, 2.0),
         (BoxCox(0), 1.0, math.log(2)),
         (BoxCox(1), 3.0, 3.0),
+        (BoxCox(-1), 1.0, 0.5),
+        (BoxCox(-2), 1.0, 3 / 8),
+        (BoxCox(-0.5), 3.0, 1.0),
         (Identity(), 3.0, 3.0),
     ],
 )
@@ -72,17 +75,37 @@ def test_plain_special_cases_are_exact(g):
     assert torch.equal(g.gain(torch.rand(100), a), a)
 
 
-@given(p=st.floats(0, 1), covered=coverages, added=amounts)
-def test_boxcox_has_unit_slope_and_no_gap_near_the_log(p, covered, added):
-    g = BoxCox(p)
-    assert g.slope(tensor(0.0)).item() == 1
-    gain = g.gain(tensor(covered), tensor(added)).item()
-    # between the two ends of the dial
-    assert BoxCox(0).gain(tensor(covered), tensor(added)).item() <= gain * (1 + 1e-9)
-    assert gain <= added * (1 + 1e-9)
+@given(p=st.floats(-8, 1), q=st.floats(-8, 1), covered=coverages, added=amounts)
+def test_boxcox_has_unit_slope_and_gains_more_with_a_larger_p(p, q, covered, added):
+    p, q = min(p, q), max(p, q)
+    assert BoxCox(p).slope(tensor(0.0)).item() == 1
+    less, more = (BoxCox(x).gain(tensor(covered), tensor(added)).item() for x in (p, q))
+    assert 0 < less <= more * (1 + 1e-9)
+    assert more <= added * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("p", [0.0, 1e-300, 1e-15, 1e-11, 1e-6])
+@given(p=st.floats(-8, -1e-3), looks=st.lists(amounts, min_size=1, max_size=40))
+def test_below_the_logarithm_a_position_has_a_budget(p, looks):
+    """However often it is attended to, its weights add up to less than 1 / |p| (Eq. 4), and to what
+    g says."""
+    g, coverage, given = BoxCox(p), 0.0, 0.0
+    for added in looks:
+        given += g.gain(tensor(coverage), tensor(added)).item()
+        coverage += added
+    assert given < g.limit * (1 + 1e-12) == -1 / p * (1 + 1e-12)
+    assert given == pytest.approx(g.value(tensor(coverage)).item(), rel=1e-9)
+
+
+def test_a_second_look_gives_less_the_lower_p_is():
+    """A word that was copied once has a coverage of 1. The shares that docs/EQUATIONS.md prints."""
+    one = tensor(1.0)
+    shares = [
+        (BoxCox(p).gain(one, one) / BoxCox(p).gain(0 * one, one)).item() for p in (1, 0, -1, -2, -4)
+    ]
+    assert shares == pytest.approx([1, 0.585, 1 / 3, 0.185, 0.0535], abs=5e-4)
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-300, 1e-15, 1e-11, 1e-6, -1e-300, -1e-15, -1e-11, -1e-6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_boxcox_tends_to_the_log(p, dtype):
     c, a = tensor(3.0, dtype), tensor(0.25, dtype)
@@ -99,8 +122,9 @@ def test_boxcox_tends_to_the_log(p, dtype):
         (lambda: Power(0), r"\(0, 1\]"),
         (lambda: Power(1.01), r"\(0, 1\]"),
         (lambda: Power(math.nan), r"\(0, 1\]"),
-        (lambda: BoxCox(-0.1), r"\[0, 1\]"),
-        (lambda: BoxCox(1.5), r"\[0, 1\]"),
+        (lambda: BoxCox(1.5), "at most 1"),
+        (lambda: BoxCox(-math.inf), "at most 1"),
+        (lambda: BoxCox(math.nan), "at most 1"),
     ],
 )
 def test_parameters_outside_their_range(make, said):

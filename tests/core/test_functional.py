@@ -51,7 +51,9 @@ def test_one_call_equals_step_by_step(rule):
     whole, after = dwindle.attention(q, k, v, rule=rule)
     coverage, steps = None, []
     for t in range(5):
-        context, coverage = dwindle.attention(q[:, :, t : t + 1], k, v, rule=rule, coverage=coverage)
+        context, coverage = dwindle.attention(
+            q[:, :, t : t + 1], k, v, rule=rule, coverage=coverage
+        )
         steps.append(context)
     torch.testing.assert_close(torch.cat(steps, dim=2), whole)
     torch.testing.assert_close(coverage.total, after.total)
@@ -63,7 +65,9 @@ def test_rows_that_may_attend_to_nothing_give_zero_and_a_finite_gradient():
     mask[0, 0, 2] = False
     context, coverage = dwindle.attention(q, k, v, rule="dydim:log,power(0.5)", mask=mask)
     assert not context[0, :, 2].any()
-    torch.testing.assert_close(coverage.total[0].sum(-1), torch.full((3,), 4.0, dtype=torch.float64))
+    torch.testing.assert_close(
+        coverage.total[0].sum(-1), torch.full((3,), 4.0, dtype=torch.float64)
+    )
     context.sum().backward()
     assert all(torch.isfinite(x.grad).all() for x in (q, k, v))
 
@@ -124,7 +128,10 @@ def test_compiled_whole():
         (lambda q, k, v: (q, k.float(), v, {}), "key is torch.float32 but query is torch.float64"),
         (lambda q, k, v: (q, k, v, {"dropout": 1.5}), "dropout must be"),
         (lambda q, k, v: (q, k, v, {"rule": "dmi:log"}), "did you mean 'dim:log'"),
-        (lambda q, k, v: (q, k, v, {"coverage": Plain()(torch.ones(1, 3, 1, 7))[1]}), "coverage has shape"),
+        (
+            lambda q, k, v: (q, k, v, {"coverage": Plain()(torch.ones(1, 3, 1, 7))[1]}),
+            "coverage has shape",
+        ),
     ],
 )
 def test_bad_input(change, said):

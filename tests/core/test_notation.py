@@ -21,7 +21,9 @@ options = st.fixed_dictionaries(
     {
         "renormalise": st.booleans(),
         "share_heads": st.booleans(),
-        "protect": st.one_of(st.just("special"), st.lists(st.integers(-9, 9), max_size=3).map(tuple)),
+        "protect": st.one_of(
+            st.just("special"), st.lists(st.integers(-9, 9), max_size=3).map(tuple)
+        ),
     }
 )
 rules = st.one_of(
@@ -48,8 +50,14 @@ def test_a_rule_is_returned_as_it_is(r):
         ("dim:log", Dim(Log())),
         ("Dim: Log(2.2)", Dim(Log(2.2))),
         ("dydim:log,power(0.5)", DyDim(Log(), Power(0.5))),
-        ("dydim:log,power(.5)+detach_gate+renormalise", DyDim(Log(), Power(0.5), True, renormalise=True)),
-        ("dim:boxcox(0)+share_heads+protect(0,-1)", Dim(BoxCox(0), share_heads=True, protect=(0, -1))),
+        (
+            "dydim:log,power(.5)+detach_gate+renormalise",
+            DyDim(Log(), Power(0.5), True, renormalise=True),
+        ),
+        (
+            "dim:boxcox(0)+share_heads+protect(0,-1)",
+            Dim(BoxCox(0), share_heads=True, protect=(0, -1)),
+        ),
         ("paper:bart-dim+protect(special)", Dim(Power(0.65), protect="special")),
         ("dim:log(1e+16)", Dim(Log(1e16))),
         # the paper's appendix A, as read in docs/EQUATIONS.md

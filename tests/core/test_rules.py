@@ -21,7 +21,9 @@ every_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
 
 def slow(r, a):
     """The reference weights of (T, S) attention."""
-    weight = partial(reference.dim, r.g) if isinstance(r, Dim) else partial(reference.dydim, r.g1, r.g2)
+    weight = (
+        partial(reference.dim, r.g) if isinstance(r, Dim) else partial(reference.dydim, r.g1, r.g2)
+    )
     return reference.rows(weight, a)
 
 
@@ -34,7 +36,9 @@ def test_weights_and_gradients_equal_the_reference(r):
     weights, coverage = r(a)
     expected = slow(r, a)
     torch.testing.assert_close(weights, expected, rtol=1e-9, atol=1e-13)
-    torch.testing.assert_close(coverage.total, torch.stack([reference.coverage(a, i, 5) for i in range(4)]))
+    torch.testing.assert_close(
+        coverage.total, torch.stack([reference.coverage(a, i, 5) for i in range(4)])
+    )
 
     upstream = torch.randn_like(expected)
     (fast,) = torch.autograd.grad((weights * upstream).sum(), a)
@@ -44,7 +48,8 @@ def test_weights_and_gradients_equal_the_reference(r):
 
 @every_rule
 def test_gradcheck_also_through_a_given_coverage(rule):
-    a = (0.05 + 0.9 * torch.rand(2, 3, 4, 3, dtype=torch.float64)).requires_grad_()  # distinct: no ties
+    # distinct: no ties
+    a = (0.05 + 0.9 * torch.rand(2, 3, 4, 3, dtype=torch.float64)).requires_grad_()
     heads = 1 if rule.share_heads else 3
     total = torch.rand(2, heads, 3, dtype=torch.float64, requires_grad=True)
     peak = (0.5 * torch.rand(2, heads, 3, dtype=torch.float64)).requires_grad_()
@@ -172,7 +177,9 @@ def test_padding_stays_zero_and_weights_are_not_negative(rule, a):
 
 
 @every_rule
-@pytest.mark.parametrize("shape", [(1, 1, 0, 3), (1, 2, 1, 3), (2, 1, 3, 0), (2, 2, 4, 1), (0, 1, 2, 3)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 0, 3), (1, 2, 1, 3), (2, 1, 3, 0), (2, 2, 4, 1), (0, 1, 2, 3)]
+)
 def test_empty_and_single(rule, shape):
     a = attention(*shape).requires_grad_()
     weights, coverage = rule(a)
@@ -201,7 +208,8 @@ def test_half_precision_keeps_its_digits(r, covered, dtype):
     a = torch.softmax(2 * torch.randn(3, 20, 64), -1).to(dtype)
     start = Coverage(torch.full((3, 64), covered).double(), torch.full((3, 64), 0.3).double())
     exact = r(a.double(), start)[0]
-    whole = exact.abs().sum().clamp_min(torch.finfo(dtype).tiny)  # less than that is nothing in this dtype
+    # less than that is nothing in this dtype
+    whole = exact.abs().sum().clamp_min(torch.finfo(dtype).tiny)
     assert (r(a, start)[0].double() - exact).abs().sum() / whole < 0.01
 
 
@@ -214,7 +222,9 @@ def test_renormalise_keeps_the_mass_of_each_row():
     torch.testing.assert_close(weights.sum(-1), a.sum(-1))
     plain, _ = Dim(Log())(a)
     share = weights / weights.sum(-1, keepdim=True)
-    torch.testing.assert_close(share.nan_to_num(), (plain / plain.sum(-1, keepdim=True)).nan_to_num())
+    torch.testing.assert_close(
+        share.nan_to_num(), (plain / plain.sum(-1, keepdim=True)).nan_to_num()
+    )
 
 
 def test_shared_heads_use_the_coverage_of_their_mean():
@@ -257,7 +267,9 @@ def test_renormalising_leaves_protected_positions_alone():
 
 
 def test_a_protected_position_beyond_a_short_source_is_no_error():
-    assert torch.equal(Dim(Log(), protect=(7, -9))(attention(3, 2))[0], Dim(Log())(attention(3, 2))[0])
+    assert torch.equal(
+        Dim(Log(), protect=(7, -9))(attention(3, 2))[0], Dim(Log())(attention(3, 2))[0]
+    )
 
 
 # ------------------------------------------------------------------ bad input
@@ -277,7 +289,9 @@ def test_good_values_pass_the_check():
 
 def test_a_coverage_of_another_shape():
     _, coverage = Dim(Log())(attention(2, 3, 4, 5))
-    with pytest.raises(ValueError, match=r"coverage has shape \(2, 3, 5\), but this attention needs \(3, 3, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"coverage has shape \(2, 3, 5\), but this attention needs \(3, 3, 5\)"
+    ):
         Dim(Log())(attention(3, 3, 1, 5), coverage)
 
 

@@ -16,7 +16,10 @@ def loop(scores):
     rows = []
     for t, e in enumerate(scores.tolist()):
         past = [sum(math.exp(scores[j, i]) for j in range(t)) for i in range(len(e))]
-        divided = [math.exp(x) / (p if t else 1) if x > -math.inf else 0.0 for x, p in zip(e, past, strict=True)]
+        divided = [
+            math.exp(x) / (p if t else 1) if x > -math.inf else 0.0
+            for x, p in zip(e, past, strict=True)
+        ]
         rows.append([x / sum(divided) for x in divided])
     return torch.tensor(rows, dtype=scores.dtype)
 
@@ -64,7 +67,9 @@ def test_masks_that_are_low_numbers(low):
 def test_a_row_of_padding_is_skipped():
     """It attends to nothing, and the rows after it are as if it were not there."""
     scores = made()
-    padded = torch.cat([scores[..., :2, :], torch.full_like(scores[..., :1, :], -math.inf), scores[..., 2:, :]], -2)
+    padded = torch.cat(
+        [scores[..., :2, :], torch.full_like(scores[..., :1, :], -math.inf), scores[..., 2:, :]], -2
+    )
     rows = Temporal().attend(padded).weights
     assert not rows[..., 2, :].any()
     assert torch.allclose(rows[..., [0, 1, 3, 4, 5, 6], :], Temporal().attend(scores).weights)
@@ -91,7 +96,9 @@ def test_gradients(masked):
 def test_large_scores_do_not_overflow():
     scores = made().float() * 100
     assert torch.allclose(
-        Temporal().attend(scores).weights.double(), Temporal().attend(scores.double()).weights, atol=1e-4
+        Temporal().attend(scores).weights.double(),
+        Temporal().attend(scores.double()).weights,
+        atol=1e-4,
     )
 
 
@@ -117,7 +124,14 @@ def test_in_the_attention_call(backend):
     torch.testing.assert_close(after, expected.coverage)
     _, coverage = dwindle.attention(q[:, :, :2], k, v, rule="temporal", mask=mask, backend=backend)
     rest, same = dwindle.attention(
-        q[:, :, 2:], k, v, rule="temporal", mask=mask, coverage=coverage, inplace=True, backend=backend
+        q[:, :, 2:],
+        k,
+        v,
+        rule="temporal",
+        mask=mask,
+        coverage=coverage,
+        inplace=True,
+        backend=backend,
     )
     torch.testing.assert_close(rest, context[:, :, 2:])
     torch.testing.assert_close(same, after)

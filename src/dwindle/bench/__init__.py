@@ -1,1 +1,1 @@
-"""What a rule costs on this machine: the commands behind ``dwindle bench``."""
+"""Measurements of what a rule costs on this machine: the commands behind ``dwindle bench``."""

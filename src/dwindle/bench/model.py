@@ -1,10 +1,11 @@
-"""What a rule costs a whole model: training steps, generation and memory, each beside the untouched model.
+"""The cost of a rule in a whole model (training, generation, memory) beside the untouched model.
 
-The models have the real sizes and random weights; no output is looked at. Contenders run in turn and medians are
-compared, so that a busy machine hurts all alike; the untouched model runs twice, and its ratio to itself is the noise.
-Small differences drown in that noise. So generation is timed in CPU seconds of one thread, and the added work is also
-counted from inside: the time that the cross-attention modules of the attached layers take, forward and backward, with
-the rule and without.
+The models have the real sizes and random weights; no output is looked at. Contenders run in turn
+and medians are compared, so that a busy machine hurts all alike; the untouched model runs twice,
+and its ratio to itself is the noise. Small differences drown in that noise. So generation is timed
+in CPU seconds of one thread, and the added work is also counted from inside: the time that the
+cross-attention modules of the attached layers take, forward and backward, with the rule and
+without.
 """
 
 from __future__ import annotations  # transformers is imported only when a model is built
@@ -37,12 +38,12 @@ _ROUNDS = 30
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured, on which sizes."""
+    """The part that is measured, and the sizes of its inputs."""
 
     config: str
     rule: str
     layers: int
-    """How many of the last cross-attention layers have the rule."""
+    """Number of last cross-attention layers that have the rule."""
     batch: int = 1
     source: int = 512
     target: int = 128
@@ -60,22 +61,32 @@ class Benched:
 
 def _shape(width: int, layers: int, heads: int, inner: int, **more: Any) -> dict[str, Any]:
     sides = {"layers": layers, "attention_heads": heads, "ffn_dim": inner}
-    return {"d_model": width, **{f"{s}_{k}": v for s in ("encoder", "decoder") for k, v in sides.items()}, **more}
+    return {
+        "d_model": width,
+        **{f"{s}_{k}": v for s in ("encoder", "decoder") for k, v in sides.items()},
+        **more,
+    }
 
 
 SIZES = {
     "bart-base": Benched("Bart", _shape(768, 6, 12, 3072, vocab_size=50265), 6, "paper:bart-dydim"),
-    "bart-large": Benched("Bart", _shape(1024, 12, 16, 4096, vocab_size=50265), 7, "paper:bart-dydim"),
+    "bart-large": Benched(
+        "Bart", _shape(1024, 12, 16, 4096, vocab_size=50265), 7, "paper:bart-dydim"
+    ),
     "marian-big": Benched(
         "Marian",
-        _shape(1024, 6, 16, 4096, vocab_size=32001, pad_token_id=32000, decoder_start_token_id=32000),
+        _shape(
+            1024, 6, 16, 4096, vocab_size=32001, pad_token_id=32000, decoder_start_token_id=32000
+        ),
         1,
         "paper:nmt-dydim",
     ),
 }
 
 
-def setting(config: str, rule: str | None, layers: int | None, batch: int, source: int, target: int) -> Setting:
+def setting(
+    config: str, rule: str | None, layers: int | None, batch: int, source: int, target: int
+) -> Setting:
     """The setting, with what the paper does where nothing is said."""
     if config not in SIZES:
         raise ValueError(f"unknown config {config!r}: choose one of {', '.join(SIZES)}")
@@ -84,7 +95,7 @@ def setting(config: str, rule: str | None, layers: int | None, batch: int, sourc
 
 
 def bench(what: Setting, seconds: float, parts: list[str]) -> dict[str, Any]:
-    """Each part as a dictionary of figures. A part takes about ``seconds``, memory as long as two steps."""
+    """Each part as a dictionary of figures. A part takes about ``seconds``, memory two steps."""
     if unknown := set(parts) - set(PARTS):
         raise ValueError(f"unknown part {unknown.pop()!r}: choose from {', '.join(PARTS)}")
     found: dict[str, Any] = {}
@@ -97,7 +108,11 @@ def bench(what: Setting, seconds: float, parts: list[str]) -> dict[str, Any]:
             "generate": _generation,
             "generate-added": _generation_added,
         }
-        found = {part: measure(model, what, seconds) for part, measure in measures.items() if part in parts}
+        found = {
+            part: measure(model, what, seconds)
+            for part, measure in measures.items()
+            if part in parts
+        }
     if "memory" in parts:
         found["memory"] = _memory(what)
     return found
@@ -136,14 +151,17 @@ def _step(model: PreTrainedModel, what: Setting) -> Callable[[], None]:
     return step
 
 
-def _in_turn(model: PreTrainedModel, what: Setting, run: Callable[[], Any], seconds: float) -> dict[str, list[Any]]:
+def _in_turn(
+    model: PreTrainedModel, what: Setting, run: Callable[[], Any], seconds: float
+) -> dict[str, list[Any]]:
     """Untouched, attached, untouched again, until the time is over: what ``run`` gave each time."""
     ways = ("untouched", "attached", "control")
     results: dict[str, list[Any]] = {way: [] for way in ways}
     run()
     end = time.perf_counter() + seconds
     for turn in range(_ROUNDS):
-        for way in ways if turn % 2 else reversed(ways):  # so that no one always follows the same other
+        # the order turns around, so that no way always follows the same other
+        for way in ways if turn % 2 else reversed(ways):
             with attach(model, what.rule, what.layers) if way == "attached" else nullcontext():
                 results[way].append(run())
         if time.perf_counter() > end:
@@ -161,9 +179,13 @@ def _timed(task: Callable[[], None], clock: Callable[[], float]) -> Callable[[],
 
 
 def _step_time(model: PreTrainedModel, what: Setting, seconds: float) -> dict[str, float]:
-    """Seconds a step, and the ratios of the attached model and of the untouched one itself to it."""
+    """Seconds a step, and the ratios of the attached model and of the untouched one to it."""
     times = _in_turn(model, what, _timed(_step(model, what), time.perf_counter), seconds)
-    return {"seconds": statistics.median(times["untouched"]), **_ratios(times), "rounds": len(times["control"])}
+    return {
+        "seconds": statistics.median(times["untouched"]),
+        **_ratios(times),
+        "rounds": len(times["control"]),
+    }
 
 
 def _generate(model: PreTrainedModel, what: Setting) -> Callable[[], None]:
@@ -173,16 +195,23 @@ def _generate(model: PreTrainedModel, what: Setting) -> Callable[[], None]:
 
     @torch.no_grad()
     def run() -> None:
-        model.generate(**inputs, num_beams=4, do_sample=False, max_new_tokens=tokens, min_new_tokens=tokens)
+        model.generate(
+            **inputs, num_beams=4, do_sample=False, max_new_tokens=tokens, min_new_tokens=tokens
+        )
 
     return run
 
 
 def _generation(model: PreTrainedModel, what: Setting, seconds: float) -> dict[str, float]:
-    """CPU seconds of one thread, and the ratios of the attached model and of the untouched one itself to it."""
+    """CPU seconds of one thread, and the ratios of the attached model and of the untouched one
+    itself to it."""
     with _one_thread():
         times = _in_turn(model, what, _timed(_generate(model, what), time.process_time), seconds)
-    return {"seconds": statistics.median(times["untouched"]), **_ratios(times), "rounds": len(times["control"])}
+    return {
+        "seconds": statistics.median(times["untouched"]),
+        **_ratios(times),
+        "rounds": len(times["control"]),
+    }
 
 
 @contextmanager
@@ -200,7 +229,8 @@ def _ratios(times: dict[str, list[float]]) -> dict[str, float]:
     """The median over rounds of each way's time by the untouched model's in the same round."""
     base = times["untouched"]
     return {
-        way: statistics.median(t / b for t, b in zip(times[way], base, strict=True)) for way in ("attached", "control")
+        way: statistics.median(t / b for t, b in zip(times[way], base, strict=True))
+        for way in ("attached", "control")
     }
 
 
@@ -212,12 +242,15 @@ def _generation_added(model: PreTrainedModel, what: Setting, seconds: float) -> 
     return _added(model, what, _generate(model, what), seconds)
 
 
-def _added(model: PreTrainedModel, what: Setting, task: Callable[[], None], seconds: float) -> dict[str, float]:
-    """The CPU time inside the attached modules, hooks included, as a share of the untouched model's task.
+def _added(
+    model: PreTrainedModel, what: Setting, task: Callable[[], None], seconds: float
+) -> dict[str, float]:
+    """CPU time in attached modules, hooks included, as a share of the untouched model's task.
 
     The moving of coverage between beams is not inside.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler tells of each start and stop otherwise
+    # the profiler tells of each start and stop otherwise
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
 
     def run() -> tuple[float, float]:
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
@@ -242,7 +275,7 @@ def _added(model: PreTrainedModel, what: Setting, task: Callable[[], None], seco
 
 @contextmanager
 def _scoped(model: PreTrainedModel, what: Setting) -> Iterator[None]:
-    """Inside it, the profiler sees the cross-attention modules of the chosen layers under one name."""
+    """Inside it, the profiler sees the cross-attention of the chosen layers under one name."""
     with attach(model, what.rule, what.layers) as handle:
         chosen = [one.module for one in handle.attached]
     scopes = ExitStack()
@@ -265,7 +298,8 @@ def _scoped(model: PreTrainedModel, what: Setting) -> Iterator[None]:
 def _inside(profiler: Any) -> float:
     """Seconds inside the scope, and inside the backward functions of what was called there.
 
-    The profiler numbers each function that autograd will differentiate; its backward function has the same number.
+    The profiler numbers each function that autograd will differentiate; its backward function has
+    the same number.
     """
     events = profiler.events()
     scopes = [e for e in events if e.name == _SCOPE]
@@ -273,23 +307,32 @@ def _inside(profiler: Any) -> float:
     numbers = {
         e.sequence_nr
         for e in events
-        if e.sequence_nr >= 0 and any(e.thread == t and a <= e.time_range.start <= b for t, a, b in spans)
+        if e.sequence_nr >= 0
+        and any(e.thread == t and a <= e.time_range.start <= b for t, a, b in spans)
     }
-    backward = [e for e in events if e.name.startswith("autograd::engine") and e.sequence_nr in numbers]
+    backward = [
+        e for e in events if e.name.startswith("autograd::engine") and e.sequence_nr in numbers
+    ]
     return float(sum(e.time_range.end - e.time_range.start for e in (*scopes, *backward))) / 1e6
 
 
 def _memory(what: Setting) -> dict[str, float]:
-    """The peak of a whole process that makes one training step, in megabytes, each in a fresh one."""
+    """Peak memory of a training step in megabytes, each in a fresh process."""
     peaks = {way: _peak_of(what, way == "attached") for way in ("untouched", "attached", "control")}
     base = peaks["untouched"]
-    return {"megabytes": base, "attached": peaks["attached"] / base, "control": peaks["control"] / base}
+    return {
+        "megabytes": base,
+        "attached": peaks["attached"] / base,
+        "control": peaks["control"] / base,
+    }
 
 
 def _peak_of(what: Setting, attached: bool) -> float:
     code = "import sys; from dwindle.bench.model import peak; peak(sys.argv[1])"
     given = json.dumps({**what.__dict__, "attached": attached})
-    done = subprocess.run([sys.executable, "-c", code, given], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, given], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise ValueError(f"measuring memory failed: {done.stderr.strip().splitlines()[-1]}")
     return float(done.stdout)

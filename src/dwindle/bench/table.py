@@ -1,10 +1,19 @@
-"""The tables of ``dwindle bench attention`` in plain text: no line is longer than 80 columns, no name is cut."""
+"""The tables of ``dwindle bench attention`` in plain text: no line is longer than 80 columns, no
+name is cut."""
 
 from collections.abc import Iterator, Sequence
 
 from dwindle.bench.attention import Shape, Timing
 
-_COLUMNS = {"forward ms": 11, "/ SDPA": 7, "/ eager": 8, "both ms": 9, "/SDPA": 7, "/eager": 8, "extra MB": 9}
+_COLUMNS = {
+    "forward ms": 11,
+    "/ SDPA": 7,
+    "/ eager": 8,
+    "both ms": 9,
+    "/SDPA": 7,
+    "/eager": 8,
+    "extra MB": 9,
+}
 _NAME = 21
 
 
@@ -24,14 +33,21 @@ def table(name: str, sizes: Shape, rows: Sequence[Timing]) -> str:
 
 
 def _numbers(row: Timing) -> str:
-    figures = row.forward, row.forward_to_sdpa, row.forward_to_eager, row.both, row.both_to_sdpa, row.both_to_eager
+    figures = (
+        row.forward,
+        row.forward_to_sdpa,
+        row.forward_to_eager,
+        row.both,
+        row.both_to_sdpa,
+        row.both_to_eager,
+    )
     written = [*("-" if x is None else f"{x:.2f}" for x in figures)]
     written.append("-" if row.megabytes is None else f"{row.megabytes:.0f}")
     return "".join(f"{x:>{width}}" for x, width in zip(written, _COLUMNS.values(), strict=True))
 
 
 def _slowest(rows: Sequence[Timing]) -> Iterator[str]:
-    """Whether ``auto`` ever picked something slower than eager."""
+    """The slowest pick of ``auto``, as a share of eager's time."""
     ratios = [
         (ratio, rule)
         for row in rows

@@ -1,1 +1,1 @@
-"""The core: concave functions, coverage, rules, attention, and proofs about them. No models, no files."""
+"""The core: concave functions, coverage, rules, attention, proofs. No models, no files."""

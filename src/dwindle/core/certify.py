@@ -1,4 +1,4 @@
-"""``certify``: does a rule really have diminishing returns? A proof where there is one, else a search.
+"""``certify``: does a rule have diminishing returns? A proof where there is one, else a search.
 
 Three claims are looked at, one source position at a time:
 
@@ -6,16 +6,18 @@ Three claims are looked at, one source position at a time:
 2. the effective coverage depends on the total alone and is submodular (Theorem 3.1);
 3. the return of the same attention never grows along a sequence (what Theorem 3.2 says of DyDim).
 
-A rule is certified if 1 and 3 hold. Theorem 3.2 is not true of every pair of functions, not even of the
-paper's own, so 3 is proved only where the slopes are ordered:
+A rule is certified if 1 and 3 hold. Theorem 3.2 is not true of every pair of functions, not even of
+the paper's own, so 3 is proved only where the slopes are ordered:
 
-    P never falls and coverage never falls. If g1'(x) <= g2'(x) for all x, then gain1 <= gain2, so a growing P
-    moves weight to the smaller of two gains, and both gains shrink because g1 and g2 are concave.
+    P never falls and coverage never falls. If g1'(x) <= g2'(x) for all x, then gain1 <= gain2, so a
+    growing P moves weight to the smaller of two gains, and both gains shrink because g1 and g2 are
+    concave.
 
-Otherwise a counter-example is searched for. It suffices to look at one kind of sequence. Let the past have
-n steps with peak P and total c; it can be any point with P <= c <= n P. For a fixed peak the return falls as
-the coverage grows, so if a later return is larger, the peak has risen, and it is largest right after the one
-step b > P that raised it. So: n steps of at most P, then b, then compare.
+Otherwise a counter-example is searched for. It suffices to look at one kind of sequence. Let the
+past have n steps with peak P and total c; it can be any point with P <= c <= n P. For a fixed peak
+the return falls as the coverage grows, so if a later return is larger, the peak has risen, and it
+is largest right after the one step b > P that raised it. So: n steps of at most P, then b, then
+compare.
 """
 
 import math
@@ -48,7 +50,8 @@ class CounterExample:
     def __str__(self) -> str:
         digits = next(d for d in range(4, 17) if round(self.first, d) < round(self.later, d))
         return (
-            f"attention {_show((self.added,))} after {_show(self.past)} returns {self.first:.{digits}f}, "
+            f"attention {_show((self.added,))} after {_show(self.past)} returns "
+            f"{self.first:.{digits}f}, "
             f"but after {_show(self.past + self.then)} it returns {self.later:.{digits}f}"
         )
 
@@ -63,13 +66,20 @@ class Claim:
     because: str
 
     def __str__(self) -> str:
-        verdict = ("holds" if self.proved else "no counter-example found") if self.holds else "fails"
+        held = "holds" if self.proved else "no counter-example found"
+        verdict = held if self.holds else "fails"
         return f"{self.statement}: {verdict}. {self.because}"
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of one rule."""
+    """The claims about one rule, each proved, searched or refuted.
+
+    Example:
+        >>> certificate = dwindle.certify("dim:log")
+        >>> certificate.holds, certificate.counterexample
+        (True, None)
+    """
 
     rule: Rule
     concave: Claim
@@ -92,7 +102,19 @@ class Certificate:
 
 
 def certify(rule: Rule | str) -> Certificate:
-    """Prove that ``rule`` has diminishing returns, or look for a sequence where it has not."""
+    """Prove that ``rule`` has diminishing returns, or look for a sequence where it has not.
+
+    Args:
+        rule: a rule or its notation.
+
+    Returns:
+        The certificate. Where the rule is refuted, ``counterexample`` is the shortest sequence
+        found.
+
+    Example:
+        >>> dwindle.certify("paper:pg-dydim").holds
+        False
+    """
     rule = row_rule(rule)
     concave = _concave(rule)
     diminishing, example = _diminishing(rule, concave)
@@ -106,7 +128,9 @@ def _concave(rule: RowRule) -> Claim:
             return Claim(statement, False, True, f"{g}: {flaw}.")
     unknown = [str(g) for g in rule.functions if g.boxcox is None]
     if unknown:
-        return Claim(statement, True, False, f"Looked at {', '.join(unknown)} on a grid up to 10,000.")
+        return Claim(
+            statement, True, False, f"Looked at {', '.join(unknown)} on a grid up to 10,000."
+        )
     if not rule.functions:
         return Claim(statement, True, True, "This rule has no g.")
     slopes = "; ".join(f"{g}: g'(x) = {_slope(g)}" for g in dict.fromkeys(rule.functions))
@@ -114,7 +138,7 @@ def _concave(rule: RowRule) -> Claim:
 
 
 def _flaw(g: Concave) -> str | None:
-    """Where a g of unknown form falls or bends upwards, in its own gains."""
+    """A sentence on where a g of unknown form falls or bends upwards; None if it does not."""
     x = torch.cat([torch.linspace(0, 10, 1001), torch.logspace(1, 4, 301)]).double()
     gain = g.gain(x, torch.full_like(x, 0.1))
     if not (gain >= 0).all():
@@ -123,7 +147,10 @@ def _flaw(g: Concave) -> str | None:
     rises = (gain[1:] > gain[:-1] * _GROWS).nonzero()
     if len(rises):
         i = int(rises[0])
-        return f"adding 0.1 gains {gain[i]:.6g} at coverage {x[i]:.4g} but {gain[i + 1]:.6g} at coverage {x[i + 1]:.4g}"
+        return (
+            f"adding 0.1 gains {gain[i]:.6g} at coverage {x[i]:.4g} but {gain[i + 1]:.6g} at "
+            f"coverage {x[i + 1]:.4g}"
+        )
     return None
 
 
@@ -133,12 +160,21 @@ def _set_function(rule: RowRule, concave: Claim) -> Claim:
     if rule.renormalise:
         return Claim(statement, False, True, "Renormalised weights depend on the other positions.")
     if rule.share_heads:
-        return Claim(statement, False, True, "The coverage of a head counts the attention of the others.")
+        return Claim(
+            statement, False, True, "The coverage of a head counts the attention of the others."
+        )
     if not (isinstance(rule, Plain | Dim) or (isinstance(rule, DyDim) and rule.g1 == rule.g2)):
         one, other = (_effective(rule, a) for a in ((0.9, 0.1), (0.1, 0.9)))
         if one == other:
-            return Claim(statement, True, False, f"0.9, 0.1 and 0.1, 0.9 both sum to {one:.4f}; not proved.")
-        return Claim(statement, False, True, f"Order matters: 0.9, 0.1 sums to {one:.4f}; 0.1, 0.9 to {other:.4f}.")
+            return Claim(
+                statement, True, False, f"0.9, 0.1 and 0.1, 0.9 both sum to {one:.4f}; not proved."
+            )
+        return Claim(
+            statement,
+            False,
+            True,
+            f"Order matters: 0.9, 0.1 sums to {one:.4f}; 0.1, 0.9 to {other:.4f}.",
+        )
     because = "The differences of Eq. 3 telescope to F(total), and F is concave in a sum."
     return Claim(statement, concave.holds, concave.proved, because)
 
@@ -155,7 +191,9 @@ def _diminishing(rule: RowRule, concave: Claim) -> tuple[Claim, CounterExample |
         return Claim(statement, False, True, f"Shortest counter-example found: {example}."), example
     if argument:
         return Claim(statement, True, concave.proved, argument), None
-    return Claim(statement, True, False, f"Searched sequences of up to {_STEPS} steps; not proved."), None
+    return Claim(
+        statement, True, False, f"Searched sequences of up to {_STEPS} steps; not proved."
+    ), None
 
 
 def _argument(rule: RowRule, concave: Claim) -> str | None:
@@ -173,16 +211,18 @@ def _argument(rule: RowRule, concave: Claim) -> str | None:
         if s1 <= s2 and p1 <= p2:
             start = "equal" if s1 == s2 else "ordered"
             return (
-                f"The slopes are {start} at zero ({s1:.3g} and {s2:.3g}) and g1'(x) <= g2'(x) ever after, "
+                f"The slopes are {start} at zero ({s1:.3g} and {s2:.3g}) and g1'(x) <= g2'(x) "
+                "ever after, "
                 "so a growing gate moves weight to the smaller gain, and both gains fall."
             )
     return None
 
 
 def _search(rule: RowRule) -> CounterExample | None:
-    """The shortest past after which one more, larger attention raises the return. See the module's head."""
+    """The shortest past after which one more, larger attention raises the return: see above."""
     amounts = torch.tensor(_AMOUNTS, dtype=torch.float64)
-    added = amounts[:, None, None]  # dimensions: added, step b that raises the peak, last step of the past
+    # dimensions: added, step b that raises the peak, last step of the past
+    added = amounts[:, None, None]
     raised = amounts[None, :, None]
     for steps in range(_STEPS):
         peaks = [0.0] if steps == 0 else _AMOUNTS
@@ -194,7 +234,9 @@ def _search(rule: RowRule) -> CounterExample | None:
             top = torch.tensor(peak).double()
             first = rule.weigh(added, total.expand(1, 1, -1), top)
             later = rule.weigh(added, total + raised, torch.maximum(raised, top))
-            growth = torch.where((raised > peak) & (later > first * _GROWS), later - first, -math.inf)
+            growth = torch.where(
+                (raised > peak) & (later > first * _GROWS), later - first, -math.inf
+            )
             i, j, k = (int(n) for n in torch.unravel_index(growth.argmax(), growth.shape))
             if growth[i, j, k] > (best.later - best.first if best else 0):
                 past = (peak,) * (steps - 1) + (float(last[k]),) * (steps > 0)
@@ -211,11 +253,13 @@ def _search(rule: RowRule) -> CounterExample | None:
 
 
 def _search_rows(rule: RowRule) -> CounterExample | None:
-    """With renormalisation positions interact: look at two of them, over one step and then another."""
+    """With renormalisation positions interact: look at two, over one step and then another."""
     share = torch.linspace(0, 1, 11, dtype=torch.float64)
     rows = torch.stack([share, 1 - share], dim=-1)  # (11, 2): a position and the rest
-    pairs = torch.stack([rows.repeat_interleave(11, 0), rows.repeat(11, 1)], dim=-2)[:, None]  # (121, 1, 2, 2)
-    bare = replace(rule, protect=())  # protected positions are plain; the question is about the others
+    # all pairs of 11 rows: (121, 1, 2, 2)
+    pairs = torch.stack([rows.repeat_interleave(11, 0), rows.repeat(11, 1)], dim=-2)[:, None]
+    # protected positions are plain; the question is about the others
+    bare = replace(rule, protect=())
     first = bare(pairs[..., 1:, :])[0][:, 0, 0, 0]
     later = bare(pairs)[0][:, 0, 1, 0]
     growth = torch.where(later > first * _GROWS, later - first, -math.inf)

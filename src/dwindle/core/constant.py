@@ -9,8 +9,8 @@ F = TypeVar("F", bound=Callable[..., object])
 def constant(function: F) -> F:
     """Marks a function whose result ``torch.compile`` may compute once and keep.
 
-    ``torch.compiler.assume_constant_result`` does just this, but imports the whole compiler first: two seconds at each
-    ``import dwindle``.
+    ``torch.compiler.assume_constant_result`` does just this, but imports the whole compiler first:
+    two seconds at each ``import dwindle``.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function

@@ -1,7 +1,7 @@
 """``Coverage``: what every source position has been given so far, as an explicit value.
 
-A decoder step takes a coverage and returns the next one; nothing is kept on a module. Whoever reorders
-the beams reorders the coverage with them. This module knows neither g nor rules.
+A decoder step takes a coverage and returns the next one; nothing is kept on a module. Whoever
+reorders the beams reorders the coverage with them. This module knows neither g nor rules.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 class Moving:
-    """How the tensors (B, ..., S) of a coverage move with the batch. Mixed into tuples of tensors."""
+    """Moves the tensors (B, ..., S) of a coverage with the batch. Mixed into tuples of tensors."""
 
     def reorder(self, beams: Tensor) -> Self:
-        """Row i continues what row ``beams[i]`` had: the move of a beam search. ``beams``: (B,) of int."""
+        """Row i continues row ``beams[i]``, as beam search moves. ``beams``: (B,) of int."""
         return self._each(lambda x: x.index_select(0, beams.to(x.device)))
 
     def repeat(self, times: int) -> Self:
-        """Every row ``times`` times, in place (a a b b): an item fans out into its beams or samples."""
+        """Every row ``times`` times, in place (a a b b): an item fans out into beams or samples."""
         return self._each(lambda x: x.repeat_interleave(times, dim=0))
 
     def select(self, keep: Tensor) -> Self:
@@ -40,8 +40,8 @@ class Moving:
         for x in self:  # type: ignore[attr-defined]
             if x.shape != shape:
                 raise ValueError(
-                    f"coverage has shape {tuple(x.shape)}, but this attention needs {tuple(shape)}: "
-                    "was the batch reordered, repeated or cut without it?"
+                    f"coverage has shape {tuple(x.shape)}, but this attention needs "
+                    f"{tuple(shape)}: was the batch reordered, repeated or cut without it?"
                 )
         return self._each(lambda x: x.to(dtype))
 
@@ -57,10 +57,15 @@ class _Coverage(NamedTuple):
 
 
 class Coverage(Moving, _Coverage):
-    """The attention that each source position received so far: its sum ``total`` and its maximum ``peak``.
+    """Attention that each source position received so far: the sum ``total``, the maximum ``peak``.
 
-    Kept in float32 (float64 for float64 attention) whatever the model computes in: a sum of many small
-    terms drifts by percents in bfloat16.
+    Kept in float32 (float64 for float64 attention) whatever the model computes in: a sum of many
+    small terms drifts by percents in bfloat16.
+
+    Example:
+        >>> _, coverage = dwindle.Dim(dwindle.Log())(torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
+        >>> coverage.total.tolist(), coverage.peak.tolist()
+        ([1.25, 0.75], [0.75, 0.5])
     """
 
     __slots__ = ()
@@ -68,8 +73,11 @@ class Coverage(Moving, _Coverage):
     @classmethod
     def none(cls, attention: Tensor) -> "Coverage":
         """The coverage before any of the rows of ``attention`` (..., T, S): zero."""
-        zero = attention.new_zeros(attention.shape[:-2] + attention.shape[-1:], dtype=state_dtype(attention))
-        return cls(zero, zero.clone())  # two tensors: whoever moves coverage on in place writes to both
+        zero = attention.new_zeros(
+            attention.shape[:-2] + attention.shape[-1:], dtype=state_dtype(attention)
+        )
+        # two tensors: whoever moves coverage on in place writes to both
+        return cls(zero, zero.clone())
 
 
 def state_dtype(attention: Tensor) -> torch.dtype:

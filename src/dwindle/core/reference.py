@@ -1,7 +1,7 @@
 """The paper's equations as slow loops, one line each: what the tests compare everything else with.
 
-``a`` is one (T, S) matrix of attention: ``a[t, i]`` is the attention of step t to source position i. No
-batch, no heads, no care for speed or cancellation: give it float64. Used by tests only.
+``a`` is one (T, S) matrix of attention: ``a[t, i]`` is the attention of step t to source position
+i. No batch, no heads, no care for speed or cancellation: give it float64. Used by tests only.
 """
 
 from collections.abc import Callable
@@ -47,4 +47,6 @@ def effective_coverage(weight: Weight, a: Tensor, i: int, t: int) -> Tensor:
 def rows(weight: Weight, a: Tensor) -> Tensor:
     """All weights of a (T, S) attention, as a (T, S) tensor."""
     steps, positions = a.shape
-    return torch.stack([torch.stack([weight(a, i, t) for i in range(positions)]) for t in range(steps)])
+    return torch.stack(
+        [torch.stack([weight(a, i, t) for i in range(positions)]) for t in range(steps)]
+    )

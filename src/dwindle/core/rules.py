@@ -1,9 +1,9 @@
 """The rules: what turns attention into weights, and the coverage that they leave (Eqs. 3 and 5).
 
-A rule is a frozen dataclass. Every rule works from scores (``Rule.attend``). Those of the paper need no more than
-softmax rows: they are called on ``(..., T, S)`` attention (``RowRule``), T rows at once in training, one row a step in
-decoding, or any split between. All give the same answer. Rules know g and coverage; they know nothing of queries, keys,
-models or files.
+A rule is a frozen dataclass. Every rule works from scores (``Rule.attend``). Those of the paper
+need no more than softmax rows: they are called on ``(..., T, S)`` attention (``RowRule``), T rows
+at once in training, one row a step in decoding, or any split between. All give the same answer.
+Rules know g and coverage; they know nothing of queries, keys, models or files.
 
 Shapes: B batch, H heads, T target rows (decoding steps), S source positions.
 """
@@ -19,12 +19,13 @@ from torch import Tensor
 from dwindle.core.concave import Concave
 from dwindle.core.coverage import Coverage, state_dtype
 from dwindle.core.softmax import softmax_rows
+from dwindle.native.vocabulary import KernelNumbers, Mode
 
 Protect = Literal["special"] | tuple[int, ...]
 
 
 class Attended(NamedTuple):
-    """What a rule makes of scores."""
+    """Attention, weights and coverage that a rule computes from scores."""
 
     attention: Tensor
     """(..., T, S): what coverage counts."""
@@ -34,39 +35,34 @@ class Attended(NamedTuple):
     """After these rows."""
 
 
-class KernelNumbers(NamedTuple):
-    """A rule of Box-Cox functions, whose slope is s (1 + x)^(p - 1), as kernels take it."""
-
-    functions: int
-    """How many g's there are: 0 is plain, 1 Dim, 2 DyDim."""
-    s1: float = 1.0
-    p1: float = 1.0
-    s2: float = 1.0
-    p2: float = 1.0
-    detach_gate: bool = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rule(ABC):
-    """How what came before turns scores into weights.
+    """Turns scores into weights, given the attention that came before.
 
     The options answer what the paper leaves open; the defaults are its literal reading.
+
+    Example:
+        >>> str(dwindle.Dim(dwindle.Log(), renormalise=True))
+        'dim:log+renormalise'
     """
 
     renormalise: bool = False
-    """Scale each row so that it keeps the mass it had. Breaks Theorem 3.1 (see ``dwindle certify``)."""
+    """Scale each row to the mass it had. Breaks Theorem 3.1 (see ``dwindle certify``)."""
     share_heads: bool = False
     """One coverage for all heads (dimension -3): that of their mean attention."""
     protect: Protect = ()
-    """Source positions that keep their plain weight, for sinks such as ``</s>``: indices (negative ones
-    count from the end, padding included), or ``"special"``: a mask that comes with each call."""
+    """Source positions that keep their plain weight, for sinks such as ``</s>``: indices (negative
+    ones count from the end, padding included), or ``"special"``: a mask that comes with each
+    call."""
 
     def __post_init__(self) -> None:
         if self.protect != "special":
             object.__setattr__(self, "protect", tuple(int(i) for i in self.protect))
 
     @abstractmethod
-    def attend(self, scores: Tensor, coverage: Any = None, *, protected: Tensor | None = None) -> Attended:
+    def attend(
+        self, scores: Tensor, coverage: Any = None, *, protected: Tensor | None = None
+    ) -> Attended:
         """Rows of scores to weights, in order.
 
         Args:
@@ -75,7 +71,8 @@ class Rule(ABC):
             protected: bool, broadcastable to the coverage: positions that keep their plain weight.
 
         Returns:
-            Attention and weights in float32 or better. A row that may attend to nothing is zero and adds none.
+            Attention and weights in float32 or better. A row that may attend to nothing is zero and
+            adds none.
         """
 
     @property
@@ -89,9 +86,11 @@ class Rule(ABC):
         return None
 
     def protected(self, positions: int, device: torch.device, mask: Tensor | None) -> Tensor | None:
-        """The protected ones of so many source positions, bool, broadcastable to (..., S); None: none."""
+        """The protected ones of so many positions: bool that broadcasts to (..., S), or None."""
         if self.protect == "special" and mask is None:
-            raise ValueError("this rule protects special tokens: pass protected=, a bool mask (..., S)")
+            raise ValueError(
+                "this rule protects special tokens: pass protected=, a bool mask (..., S)"
+            )
         indices = [i for i in self.protect if isinstance(i, int) and -positions <= i < positions]
         if indices:
             listed = torch.zeros(positions, dtype=torch.bool, device=device)
@@ -100,7 +99,7 @@ class Rule(ABC):
         return mask
 
     def __str__(self) -> str:
-        """The notation that ``dwindle.rule`` reads back, such as ``dydim:log,power(0.5)+renormalise``."""
+        """Notation for ``dwindle.rule``, such as ``dydim:log,power(0.5)+renormalise``."""
         head = type(self).__name__.lower()
         if self.functions:
             head += ":" + ",".join(map(str, self.functions))
@@ -117,7 +116,7 @@ class RowRule(Rule):
 
     @abstractmethod
     def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
-        """The diminished weight of attention ``added`` where ``covered`` and ``peak`` came before it.
+        """The diminished weight of attention ``added`` after ``covered`` and ``peak``.
 
         Elementwise; the options do not enter here.
         """
@@ -139,7 +138,8 @@ class RowRule(Rule):
             check: also look at the values (slow): they must be finite and not negative.
 
         Returns:
-            The diminished weights (..., T, S) in the dtype of ``attention``, and the coverage after them.
+            The diminished weights (..., T, S) in the dtype of ``attention``, and the coverage after
+            them.
         """
         if check:
             _check_values(attention)
@@ -148,17 +148,19 @@ class RowRule(Rule):
         shape = seen.shape[:-2] + seen.shape[-1:]
         before = Coverage.none(seen) if coverage is None else coverage.checked(shape, seen.dtype)
 
-        covered, peak, after = _accumulate(seen, before, every_peak=self._uses_peak)
+        covered, peak, after = accumulate(seen, before, every_peak=self._uses_peak)
         weights = self.weigh(a, covered, peak)
         protected = self.protected(a.shape[-1], a.device, protected)
         return self.finish(a, weights, protected).to(attention.dtype), after
 
-    def attend(self, scores: Tensor, coverage: Any = None, *, protected: Tensor | None = None) -> Attended:
+    def attend(
+        self, scores: Tensor, coverage: Any = None, *, protected: Tensor | None = None
+    ) -> Attended:
         attention = softmax_rows(scores)
         return Attended(attention, *self(attention, coverage, protected=protected))
 
     def finish(self, attention: Tensor, weights: Tensor, protected: Tensor | None) -> Tensor:
-        """The options that act on whole rows (..., T, S): ``renormalise``, ``protected`` positions (..., S)."""
+        """The options on whole rows (..., T, S): ``renormalise``, ``protected`` (..., S)."""
         if protected is not None:
             protected = protected.unsqueeze(-2)
         if self.renormalise:
@@ -170,7 +172,7 @@ class RowRule(Rule):
         return False
 
     def _heads_shared(self, a: Tensor) -> Tensor:
-        """What coverage accumulates: (..., H, T, S) as it is, or (..., 1, T, S) with ``share_heads``."""
+        """Attention that coverage sums: (..., H, T, S), or (..., 1, T, S) with ``share_heads``."""
         if not self.share_heads:
             return a
         if a.dim() < 3:
@@ -180,19 +182,33 @@ class RowRule(Rule):
 
 @dataclass(frozen=True)
 class Plain(RowRule):
-    """Attention as it is. It still counts coverage, so that a plain model can be looked at."""
+    """Attention as it is. It still counts coverage, so that a plain model can be looked at.
+
+    Example:
+        >>> attention = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
+        >>> weights, coverage = dwindle.Plain()(attention)
+        >>> torch.equal(weights, attention), coverage.total.tolist()
+        (True, [1.25, 0.75])
+    """
 
     def weigh(self, added: Tensor, covered: Tensor, peak: Tensor) -> Tensor:
         return added
 
     @property
     def numbers(self) -> KernelNumbers:
-        return KernelNumbers(0)
+        return KernelNumbers(Mode.PLAIN)
 
 
 @dataclass(frozen=True)
 class Dim(RowRule):
-    """DimAttn (Eq. 3): F(A^t) - F(A^{t-1}), the marginal gain of g at the coverage so far."""
+    """DimAttn (Eq. 3): F(A^t) - F(A^{t-1}), the marginal gain of g at the coverage so far.
+
+    Example:
+        >>> attention = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])  # (T, S)
+        >>> weights, coverage = dwindle.Dim(dwindle.Log(base=2))(attention)
+        >>> [round(w, 3) for w in weights[:, 0].tolist()]  # the second time, less
+        [1.0, 0.585, 0.0]
+    """
 
     g: Concave
 
@@ -202,16 +218,20 @@ class Dim(RowRule):
     @property
     def numbers(self) -> KernelNumbers | None:
         if self.g.boxcox == (1.0, 1.0):
-            return KernelNumbers(0)
-        return KernelNumbers(1, *self.g.boxcox) if self.g.boxcox else None
+            return KernelNumbers(Mode.PLAIN)
+        return KernelNumbers(Mode.DIM, *self.g.boxcox) if self.g.boxcox else None
 
 
 @dataclass(frozen=True)
 class DyDim(RowRule):
     """DyDimAttn (Eq. 5): P [F1(A^t) - F1(A^{t-1})] + (1 - P) [F2(A^t) - F2(A^{t-1})].
 
-    P is the largest attention the position received before step t, 0 at the first step. ``g1`` is meant
-    to diminish faster than ``g2``; ``dwindle.certify`` tells whether a pair really does.
+    P is the largest attention the position received before step t, 0 at the first step. ``g1`` is
+    meant to diminish faster than ``g2``; ``dwindle.certify`` tells whether a pair really does.
+
+    Example:
+        >>> dwindle.DyDim(dwindle.Log(), dwindle.Power(0.5)) == dwindle.rule("dydim:log,power(0.5)")
+        True
     """
 
     g1: Concave
@@ -232,14 +252,15 @@ class DyDim(RowRule):
     def numbers(self) -> KernelNumbers | None:
         if not (self.g1.boxcox and self.g2.boxcox):
             return None
-        return KernelNumbers(2, *self.g1.boxcox, *self.g2.boxcox, self.detach_gate)
+        return KernelNumbers(Mode.DYDIM, *self.g1.boxcox, *self.g2.boxcox, self.detach_gate)
 
 
-def _accumulate(a: Tensor, before: Coverage, every_peak: bool) -> tuple[Tensor, Tensor, Coverage]:
-    """Coverage before each row, the peak before each row (both (..., T, S)), and the coverage at the end.
+def accumulate(a: Tensor, before: Coverage, every_peak: bool) -> tuple[Tensor, Tensor, Coverage]:
+    """Coverage and peak before each row, both (..., T, S), and the coverage at the end.
 
-    The past is one more row at the front, so that the sum is exclusive by shifting: c - a would cancel.
-    Without ``every_peak`` the peak is that of the end only, (..., 1, S): a running maximum is slow.
+    The past is one more row at the front, so that the sum is exclusive by shifting: c - a would
+    cancel. Without ``every_peak`` the peak is that of the end only, (..., 1, S): a running maximum
+    is slow.
     """
     total = torch.cat([before.total.unsqueeze(-2), a], dim=-2).cumsum(-2)
     history = torch.cat([before.peak.unsqueeze(-2), a], dim=-2)
@@ -249,10 +270,11 @@ def _accumulate(a: Tensor, before: Coverage, every_peak: bool) -> tuple[Tensor, 
 
 
 def _with_mass_of(a: Tensor, weights: Tensor, protected: Tensor | None) -> Tensor:
-    """Scale rows of ``weights`` to the sums of ``a``, both taken over the unprotected positions only.
+    """Scale rows of ``weights`` to the sums of ``a``, both over unprotected positions only.
 
-    A row whose sum is next to nothing, because a protected sink has all, is scaled as well, but by a constant: the
-    gradient of the quotient would be infinite times zero, and what it stands for is as small as the row.
+    A row whose sum is next to nothing, because a protected sink has all, is scaled as well, but by
+    a constant: the gradient of the quotient would be infinite times zero, and what it stands for is
+    as small as the row.
     """
     if protected is not None:
         a, weights = a.masked_fill(protected, 0), weights.masked_fill(protected, 0)
@@ -263,12 +285,15 @@ def _with_mass_of(a: Tensor, weights: Tensor, protected: Tensor | None) -> Tenso
 
 
 def least_mass(dtype: torch.dtype) -> float:
-    """Of a row, from which on the gradient flows through its renormalising: one over its square is still a number."""
+    """Of a row, from which on the gradient flows through its renormalising: one over its square is
+    still a number."""
     return math.sqrt(torch.finfo(dtype).tiny)
 
 
 def _check_values(attention: Tensor) -> None:
     if not torch.isfinite(attention).all():
-        raise ValueError("attention has a NaN or infinite value: look for rows that are masked entirely")
+        raise ValueError(
+            "attention has a NaN or infinite value: look for rows that are masked entirely"
+        )
     if (attention < 0).any():
         raise ValueError("attention has a negative value: pass the weights after the softmax")

@@ -1,13 +1,14 @@
-"""Temporal attention (Nallapati et al., 2016; Paulus et al., 2018): a rival of diminishing attention.
+"""Temporal attention (Nallapati et al., 2016; Paulus et al., 2018), a rival of this method.
 
-A position's unnormalised weight is divided by what it had before, then rows are normalised (Paulus et al., Eqs. 2-4):
+A position's unnormalised weight is divided by what it had before, then rows are normalised (Paulus
+et al., Eqs. 2-4):
 
     e'_ti = exp(e_ti)                              at the first step
     e'_ti = exp(e_ti) / sum_{j<t} exp(e_ji)        after it
     a_ti  = e'_ti / sum_i e'_ti
 
-It works from scores: from softmax rows it cannot be computed, for each row has another normaliser. What it remembers is
-not the largest attention but the sum of exp(e), as its logarithm.
+It works from scores: from softmax rows it cannot be computed, for each row has another normaliser.
+What it remembers is not the largest attention but the sum of exp(e), as its logarithm.
 """
 
 import math
@@ -32,7 +33,7 @@ class _TemporalCoverage(NamedTuple):
 
 
 class TemporalCoverage(Moving, _TemporalCoverage):
-    """What temporal attention has left: the ``total`` of its rows, and the ``past`` it divides by."""
+    """State of temporal attention: the ``total`` of its rows, and its divisor, the ``past``."""
 
     __slots__ = ()
 
@@ -47,7 +48,11 @@ class Temporal(Rule):
             raise ValueError("temporal attention has no options: write 'temporal'")
 
     def attend(
-        self, scores: Tensor, coverage: TemporalCoverage | None = None, *, protected: Tensor | None = None
+        self,
+        scores: Tensor,
+        coverage: TemporalCoverage | None = None,
+        *,
+        protected: Tensor | None = None,
     ) -> Attended:
         """Rows of temporal attention, in order; scores that are very low count as masked."""
         scores = scores.to(state_dtype(scores))

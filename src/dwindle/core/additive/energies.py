@@ -1,34 +1,36 @@
-"""Energies of additive attention and their gradients, neither of which keeps a tanh: e_i = v . tanh(k_i + q + w c_i).
+"""Energies of additive attention and their gradients, neither of which keeps a tanh: e_i = v .
+tanh(k_i + q + w c_i).
 
-Two ways to the same numbers: the C++ of ``kernel.cpp`` for float32 and float64 on a CPU, plain PyTorch for all else.
-It knows no softmax, no rule and no autograd.
+Two ways to the same numbers: the C++ of ``native/energies.h`` for float32 and float64 on a CPU,
+plain PyTorch for all else. It knows no softmax, no rule and no autograd.
 
-Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A columns.
+Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A
+columns.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from dwindle.core.backends.cpu.functions import Functions
 from dwindle.core.coverage import state_dtype
+from dwindle.native.functions import KERNEL
 
 _REACH = 20
 """Of keys: e^2k e^2q must be a number. The kernel has the same for queries."""
-_KERNEL = Functions(Path(__file__).parent)
 
 
 class Terms(NamedTuple):
-    """What energies are made of, all of one dtype. ``covered`` and ``coverage`` are there or not, together."""
+    """The terms of additive energies, all of one dtype. ``covered`` and ``coverage`` are both given
+    or both None."""
 
     keys: Tensor
     """(B, S, A): k."""
     raised: Tensor | None
     """(B, S, A): what ``raised`` makes of them."""
     mask: Tensor
-    """(B, S), bool: positions that are there. The energy of others means nothing and has no gradient."""
+    """(B, S), bool: positions that are there. The energy of others means nothing and has no
+    gradient."""
     score: Tensor
     """(A,): v."""
     covered: Tensor | None
@@ -58,8 +60,9 @@ class Shared(NamedTuple):
 
 
 def raised(keys: Tensor, mask: Tensor, covered: Tensor | None) -> Tensor | None:
-    """e^2k, which the kernel has for all steps; None where it is of no use: with a w, or for keys far out."""
-    if covered is not None or not _KERNEL.do(keys) or not keys.numel():
+    """e^2k, which the kernel has for all steps; None where it is of no use: with a w, or for keys
+    far out."""
+    if covered is not None or not KERNEL.do(keys) or not keys.numel():
         return None
     farthest = keys.abs().amax(-1).masked_fill(~mask, 0).max()
     return (2 * keys).exp_() if farthest <= _REACH else None
@@ -67,7 +70,7 @@ def raised(keys: Tensor, mask: Tensor, covered: Tensor | None) -> Tensor | None:
 
 def energies(terms: Terms) -> Tensor:
     """(N, S), in float32 or better."""
-    if not _KERNEL.do(terms.keys):
+    if not KERNEL.do(terms.keys):
         return _energies(terms)
     out = terms.keys.new_empty(terms.query.shape[0], terms.keys.shape[1])
     _call("energies", terms, out)
@@ -75,8 +78,8 @@ def energies(terms: Terms) -> Tensor:
 
 
 def gradients(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Those of query (N, A) and coverage (N, S), given that of the energies (N, S)."""
-    if not _KERNEL.do(terms.keys):
+    """Gradients of the query (N, A) and the coverage (N, S), given that of the energies (N, S)."""
+    if not KERNEL.do(terms.keys):
         return _gradients(terms, energy)
     query = torch.empty_like(terms.query)
     coverage = None if terms.coverage is None else torch.empty_like(terms.coverage)
@@ -85,9 +88,9 @@ def gradients(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def shared_gradients(terms: Terms, energy: Tensor) -> Shared:
-    """Those of all else. ``terms`` may have the queries of many steps at once."""
+    """Gradients of all other terms. ``terms`` may have the queries of many steps at once."""
     shared = Shared.none(terms.keys)
-    if not _KERNEL.do(terms.keys):
+    if not KERNEL.do(terms.keys):
         _share(terms, energy, shared)
     else:
         _call("shared", terms, energy.contiguous(), *shared)
@@ -100,15 +103,17 @@ def by_source(x: Tensor, keys: Tensor) -> Tensor:
 
 
 def _call(name: str, terms: Terms, *more: Tensor | None) -> None:
-    """The function of ``kernel.cpp`` with this name: sizes, terms in the order it has them, and ``more``."""
+    """The function of ``additive.cpp`` with this name: sizes, terms in the order it has them, and
+    ``more``."""
     (sources, positions, columns), queries = terms.keys.shape, terms.query.shape[0]
     keys, raised, mask, score, covered, query, coverage = terms
     arrays = keys, raised, query, score, covered, coverage, mask, *more
-    _KERNEL(name, keys.dtype, (sources, queries // sources, positions, columns), arrays)
+    KERNEL(name, keys.dtype, (sources, queries // sources, positions, columns), arrays)
 
 
 def _doubled(terms: Terms) -> Tensor:
-    """(B, G, S, A): twice what the tanh is of. tanh(z) = 2 sigmoid(2z) - 1, and a sigmoid takes a third of the time."""
+    """(B, G, S, A): twice what the tanh is of. tanh(z) = 2 sigmoid(2z) - 1, and a sigmoid takes a
+    third of the time."""
     keys, _, _, _, covered, query, coverage = terms
     inner = keys.unsqueeze(1) + by_source(query, keys).unsqueeze(2)
     if covered is not None and coverage is not None:
@@ -136,7 +141,9 @@ def _share(terms: Terms, energy: Tensor, shared: Shared) -> None:
     coverages = None if terms.coverage is None else by_source(terms.coverage, terms.keys)
     for n in range(queries.shape[1]):
         coverage = None if coverages is None else coverages[:, n]
-        height, inner = _slopes(terms._replace(query=queries[:, n], coverage=coverage), energies[:, n : n + 1])
+        height, inner = _slopes(
+            terms._replace(query=queries[:, n], coverage=coverage), energies[:, n : n + 1]
+        )
         shared.score.add_(height.sum((1, 2)))
         shared.keys.add_(inner.sum(1))
         if coverage is not None:
@@ -144,7 +151,8 @@ def _share(terms: Terms, energy: Tensor, shared: Shared) -> None:
 
 
 def _slopes(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, G, S, A) each: the tanh, and the gradient of what it is of, both times that of the energies (B, G, S)."""
+    """(B, G, S, A) each: the tanh, and the gradient of what it is of, both times that of the
+    energies (B, G, S)."""
     height = _doubled(terms).sigmoid_().mul_(2).sub_(1)
     given = energy.to(height.dtype).masked_fill(~terms.mask.unsqueeze(1), 0).unsqueeze(-1)
     return height * given, given * terms.score * (1 - height.square())

@@ -1,11 +1,13 @@
-"""``Source``: what additive attention looks at, step after step of a recurrent decoder, with a rule on its weights.
+"""``Source``: what additive attention looks at, step after step of a recurrent decoder, with a rule
+on its weights.
 
-A step is a query's energies, their softmax, the rule and the context vector. The steps of a loop are taken one by one,
-for each needs what the last one saw; but what they share (keys, values and the weights of the energies) gets its
-gradient once, of all steps together, when they are done. So neither pass keeps anything of size (B, S, A) for a step.
-It knows no LSTM.
+A step is a query's energies, their softmax, the rule and the context vector. The steps of a loop
+are taken one by one, for each needs what the last one saw; but what they share (keys, values and
+the weights of the energies) gets its gradient once, of all steps together, when they are done. So
+neither pass keeps anything of size (B, S, A) for a step. It knows no LSTM.
 
-Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A columns, D of the values.
+Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A
+columns, D of the values.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dwindle.core.additive.energies import Shared, Terms, by_source, energies, gradients, raised, shared_gradients
+from dwindle.core.additive.energies import (
+    Shared,
+    Terms,
+    by_source,
+    energies,
+    gradients,
+    raised,
+    shared_gradients,
+)
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import RowRule
 
@@ -34,10 +44,16 @@ class Glance(NamedTuple):
 
 
 class Source:
-    """Keys (B, S, A), values (B, S, D) and their mask (B, S), True for what is there; v and, for coverage, w (A,)."""
+    """Keys (B, S, A), values (B, S, D) and their mask (B, S), True for what is there; v and, for
+    coverage, w (A,)."""
 
     def __init__(
-        self, keys: Tensor, values: Tensor, mask: Tensor, score: Tensor, covered: Tensor | None = None
+        self,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        score: Tensor,
+        covered: Tensor | None = None,
     ) -> None:
         self.mask = mask.contiguous()
         self.keys, self.values = keys.contiguous(), values
@@ -50,17 +66,28 @@ class Source:
         self._end = _End.apply(self._steps, *given) if wanted else None  # type: ignore[no-untyped-call]
 
     def energies(self, query: Tensor, coverage: Tensor | None = None) -> Tensor:
-        """(N, S) of queries (N, A): v . tanh(k_i + q + w c_i), in float32 or better; c is the coverage (N, S), which is
-        only looked at where there is a w."""
+        """(N, S) of queries (N, A): v . tanh(k_i + q + w c_i), in float32 or better; c is the
+        coverage (N, S), which is only looked at where there is a w."""
         query = query.to(self.keys.dtype).contiguous()
-        total = None if self.covered is None or coverage is None else coverage.to(self.keys.dtype).contiguous()
+        total = (
+            None
+            if self.covered is None or coverage is None
+            else coverage.to(self.keys.dtype).contiguous()
+        )
         covered = None if self.covered is None else self.covered.detach()
         given = (self.keys.detach(), self.raised, self.mask, self.score.detach(), covered)
         energy: Tensor = _Energies.apply(self._steps, self._end, query, total, *given)  # type: ignore[no-untyped-call]
         return energy
 
-    def look(self, energy: Tensor, rule: RowRule, coverage: Coverage | None, protected: Tensor | None = None) -> Glance:
-        """A row of attention from energies (N, S), under the rule; ``protected`` as the rule takes it."""
+    def look(
+        self,
+        energy: Tensor,
+        rule: RowRule,
+        coverage: Coverage | None,
+        protected: Tensor | None = None,
+    ) -> Glance:
+        """A row of attention from energies (N, S), under the rule; ``protected`` as the rule takes
+        it."""
         there = by_source(energy, self.keys).masked_fill(~self.mask.unsqueeze(1), -torch.inf)
         log_attention = there.log_softmax(-1).view(energy.shape)
         attention = log_attention.exp().unsqueeze(1)  # (N, 1, S): one head
@@ -68,7 +95,9 @@ class Source:
         weights = rule.weigh(attention, *before)
         if protected is not None or rule.protect or rule.renormalise:
             protected = rule.protected(attention.shape[-1], attention.device, protected)
-            weights = rule.finish(attention.unsqueeze(2), weights.unsqueeze(2), protected).squeeze(2)
+            weights = rule.finish(attention.unsqueeze(2), weights.unsqueeze(2), protected).squeeze(
+                2
+            )
         weights = weights.squeeze(1)
         # What a rule called on one row would do, in a few operations.
         after = Coverage(before.total + attention, torch.maximum(before.peak, attention))
@@ -82,7 +111,7 @@ class Source:
 
 
 class _Steps:
-    """What the steps of a backward pass leave behind, until ``_End`` makes gradients of it."""
+    """Collects what the steps of a backward pass leave, until ``_End`` turns it into gradients."""
 
     def __init__(self) -> None:
         self._pass = -1
@@ -92,7 +121,8 @@ class _Steps:
         """Weights (N, S) and the gradient of their context (N, D), for each step."""
 
     def of_this_pass(self) -> "_Steps":
-        """These, empty if what is in them is of another backward pass that did not go to the end."""
+        """These, empty if what is in them is of another backward pass that did not go to the
+        end."""
         current = torch._C._current_graph_task_id()
         if current != self._pass:
             self._pass, self.energies, self.contexts = current, [], []
@@ -107,14 +137,18 @@ class _Steps:
         keys = each[0].keys
         query = _together([x.query for x in each], keys)
         coverage = None if each[0].coverage is None else _together([x.coverage for x in each], keys)
-        return shared_gradients(each[0]._replace(query=query, coverage=coverage), _together(given, keys))
+        return shared_gradients(
+            each[0]._replace(query=query, coverage=coverage), _together(given, keys)
+        )
 
     def values(self, values: Tensor) -> Tensor | None:
         """The gradient of the values (B, S, D): once."""
         steps, self.contexts = self.contexts, []
         if not steps:
             return None
-        weights, context = (by_source(_together(x, values), values) for x in zip(*steps, strict=True))
+        weights, context = (
+            by_source(_together(x, values), values) for x in zip(*steps, strict=True)
+        )
         return weights.mT.to(context.dtype) @ context
 
 
@@ -124,10 +158,13 @@ def _together(steps: Sequence[Tensor], keys: Tensor) -> Tensor:
 
 
 class _End(torch.autograd.Function):
-    """Of the backward pass: the last to run, when all steps are through. Gives steps something to hang on."""
+    """Of the backward pass: the last to run, when all steps are through. Gives steps something to
+    hang on."""
 
     @staticmethod
-    def forward(ctx: Any, steps: _Steps, keys: Tensor, values: Tensor, score: Tensor, covered: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, steps: _Steps, keys: Tensor, values: Tensor, score: Tensor, covered: Tensor | None
+    ) -> Tensor:
         ctx.steps = steps
         ctx.save_for_backward(keys, values, score)
         return keys.new_zeros(())
@@ -138,14 +175,21 @@ class _End(torch.autograd.Function):
         keys, values, score = ctx.saved_tensors
         steps = ctx.steps.of_this_pass()
         dkeys, dscore, dcovered = steps.shared() or (None, None, None)
-        of_weights = (_summed(x, score) for x in (dscore, dcovered if ctx.needs_input_grad[4] else None))
+        of_weights = (
+            _summed(x, score) for x in (dscore, dcovered if ctx.needs_input_grad[4] else None)
+        )
         return None, _like(dkeys, keys), _like(steps.values(values), values), *of_weights
 
 
 class _Energies(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, steps: _Steps, end: Tensor | None, query: Tensor, coverage: Tensor | None, *given: Any
+        ctx: Any,
+        steps: _Steps,
+        end: Tensor | None,
+        query: Tensor,
+        coverage: Tensor | None,
+        *given: Any,
     ) -> Tensor:
         ctx.steps = steps
         terms = Terms._make([*given, query, coverage])
@@ -163,7 +207,9 @@ class _Energies(torch.autograd.Function):
 
 class _Context(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, steps: _Steps, end: Tensor | None, weights: Tensor, values: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, steps: _Steps, end: Tensor | None, weights: Tensor, values: Tensor
+    ) -> Tensor:
         ctx.steps = steps
         ctx.save_for_backward(weights, values)
         context: Tensor = by_source(weights.to(values.dtype), values) @ values

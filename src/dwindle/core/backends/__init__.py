@@ -1,1 +1,2 @@
-"""The ways to compute ``dwindle.attention``: one module or folder each, all with the same numbers."""
+"""The ways to compute ``dwindle.attention``: one module or folder each, all with the same
+numbers."""

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from dwindle.core.constant import constant
 from dwindle.core.coverage import state_dtype
-from dwindle.core.rules import KernelNumbers, Rule
+from dwindle.core.rules import Rule
+from dwindle.native.vocabulary import KernelNumbers
 
 
 class Call(NamedTuple):
-    """softmax(softcap(query key^T scale) + bias where mask), diminished by ``rule``, times value."""
+    """softmax(softcap(query key^T scale) + bias where mask), diminished by ``rule``, times
+    value."""
 
     query: Tensor
     """(B, H, T, D)"""
@@ -29,7 +31,8 @@ class Call(NamedTuple):
     bias: Tensor | None
     """In the dtype of the coverage, (B | 1, H | 1, T | 1, S | 1)."""
     coverage: Any
-    """What the rule left before: in float32 or float64, (B, H, P) each, or (B, 1, P) with ``share_heads``."""
+    """Coverage that the rule left before: in float32 or float64, (B, H, P) each, or (B, 1, P) with
+    ``share_heads``."""
     protected: Tensor | None
     """bool, (B | 1, H | 1, P): positions that keep their plain weight."""
     source: Tensor | None
@@ -69,8 +72,10 @@ class Call(NamedTuple):
         return self.query, self.key, self.value, self.bias, *(self.coverage or ())
 
     def differentiates(self) -> bool:
-        """Whether a gradient may be asked for."""
-        return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in self.tensors())
+        """True if a gradient may be asked for."""
+        return torch.is_grad_enabled() and any(
+            x is not None and x.requires_grad for x in self.tensors()
+        )
 
     def seed(self) -> Tensor | None:
         """A fresh seed for dropout, from torch's generator."""
@@ -78,13 +83,13 @@ class Call(NamedTuple):
 
 
 class Backend(Protocol):
-    """What each module in this folder offers."""
+    """Functions that each module in this folder offers."""
 
     def objection(self, call: Call, /) -> str | None:
-        """Why it cannot do this call, or None if it can."""
+        """Reason why it cannot do this call, or None if it can."""
 
     def pays(self, call: Call, /) -> bool:
-        """Whether it is the fastest of those that follow it, for a call that it can do."""
+        """True if it is the fastest of those that follow it, for a call that it can do."""
 
     def attention(self, call: Call, /) -> tuple[Tensor, Any]:
         """The context (B, H, T, Dv) and the coverage after."""
@@ -94,7 +99,8 @@ UNTRANSFORMED = "torch.func and forward-mode differentiation cannot look into it
 
 
 def block_rows(rows: int, most: int) -> int:
-    """Of a block, where ``rows`` are cut into as few blocks as possible, all about alike, of at most so many."""
+    """Of a block, where ``rows`` are cut into as few blocks as possible, all about alike, of at
+    most so many."""
     return max(1, -(-rows // max(1, -(-rows // most))))
 
 

@@ -1,7 +1,9 @@
-"""Attention in chunks of heads and blocks of target rows, in plain PyTorch: exact, any device, no compiler.
+"""Attention in chunks of heads and blocks of target rows, in plain PyTorch: exact, any device, no
+compiler.
 
-Nothing of size T x S is kept: the backward pass computes each block again from the coverage before it. Any
-rule and any option. While torch.compile traces, the eager twin is used: the compiler cannot look into this.
+Nothing of size T x S is kept: the backward pass computes each block again from the coverage before
+it. Any rule and any option. While torch.compile traces, the eager twin is used: the compiler cannot
+look into this.
 """
 
 from collections.abc import Iterator
@@ -15,12 +17,15 @@ from dwindle.core.backends.call import UNTRANSFORMED, Call, block_rows, kernel_n
 from dwindle.core.backends.diminish import Diminish, FinishRows, Space
 from dwindle.core.backends.once import once
 from dwindle.core.coverage import Coverage
-from dwindle.core.rules import KernelNumbers, RowRule
+from dwindle.core.rules import RowRule
 from dwindle.core.softmax import attended
 from dwindle.core.transforms import transformed
+from dwindle.native.vocabulary import KernelNumbers
 
 _FEW = 2**17  # weights: calling more operations costs more than what fewer hold in memory
-_SHORT = 2**14  # weights of a head: options take more operations, and their eager form is slow only where rows are many
+# weights of a head: options take more operations, and their eager form is slow only where rows are
+# many
+_SHORT = 2**14
 _ELEMENTS = 2**20  # of a tile: what an operation reads and writes should stay in a cache
 _ROWS = 64
 _FREED = 31 * 2**20
@@ -29,7 +34,7 @@ Chunk = tuple[slice, slice]  # items, heads
 
 
 def objection(call: Call) -> str | None:
-    """Why tiles cannot do this call, or None if they can."""
+    """Reason why tiles cannot do this call, or None if they can."""
     if not isinstance(call.rule, RowRule):
         return f"the rule {call.rule} works from scores"
     return UNTRANSFORMED if transformed(*call.tensors()) else None
@@ -38,7 +43,12 @@ def objection(call: Call) -> str | None:
 def pays(call: Call) -> bool:
     """Not for few weights."""
     (b, h, t, _), s = call.query.shape, call.key.shape[2]
-    options = call.rule.renormalise or call.rule.share_heads or call.protected is not None or call.felt is not None
+    options = (
+        call.rule.renormalise
+        or call.rule.share_heads
+        or call.protected is not None
+        or call.felt is not None
+    )
     return b * h * t * s > _FEW and call.value.numel() > 0 and not (options and t * s < _SHORT)
 
 
@@ -47,8 +57,9 @@ def attention(call: Call) -> tuple[Tensor, Coverage]:
     if torch.compiler.is_compiling():
         return eager.attention(call)
     before = call.coverage or _no_coverage(call)
-    # When glibc frees a large block it learns to keep up to twice as much for the next ones. Else it hands the
-    # memory of every tile back to the system, whose fresh pages cost as much as the arithmetic.
+    # When glibc frees a large block it learns to keep up to twice as much for the next ones. Else
+    # it hands the memory of every tile back to the system, whose fresh pages cost as much as the
+    # arithmetic.
     torch.empty(_FREED, dtype=torch.uint8)
     context, total, peak = _Chunked.apply(  # type: ignore[no-untyped-call]
         call, call.seed(), call.query, call.key, call.value, call.bias, *before
@@ -88,7 +99,9 @@ class _Chunked(torch.autograd.Function):
                 part = _part(call, chunk, rows, state)
                 generator = _generator(seed, call, chunk, i)
                 space.restart()
-                products = _product(part.query.to(part.dtype) * part.scale, part.key.mT.to(part.dtype), space)
+                products = _product(
+                    part.query.to(part.dtype) * part.scale, part.key.mT.to(part.dtype), space
+                )
                 weights, state = _weights(part, products, numbers, generator, space)
                 context[*chunk, rows] = weights @ part.value
             after[0][at], after[1][at] = state
@@ -115,7 +128,9 @@ class _Chunked(torch.autograd.Function):
                 part = _part(call, chunk, rows, Coverage(between[0][i][at], between[1][i][at]))
                 generator = _generator(seed, call, chunk, i)
                 space.restart()
-                flows = _block_backward(part, numbers, generator, space, grad[*chunk, rows], flows, grads, chunk, rows)
+                flows = _block_backward(
+                    part, numbers, generator, space, grad[*chunk, rows], flows, grads, chunk, rows
+                )
             for state, flow in zip(states, flows, strict=True):
                 if flow is not None:
                     state[at] = flow
@@ -129,25 +144,37 @@ def _product(left: Tensor, right: Tensor, space: Space) -> Tensor:
 
 
 def _weights(
-    part: Call, products: Tensor, numbers: KernelNumbers | None, generator: torch.Generator | None, space: Space
+    part: Call,
+    products: Tensor,
+    numbers: KernelNumbers | None,
+    generator: torch.Generator | None,
+    space: Space,
 ) -> tuple[Tensor, Coverage]:
     """A few rows of a few heads: softmax, rule, dropout. The weights are in the value's dtype."""
     a = attended(products, mask=part.mask, bias=part.bias, softcap=part.softcap or None)
     space.back(products)  # nobody's gradient looks at them again
-    weights, after = eager.diminished(part, a) if numbers is None else _tile(part, a, numbers, space)
+    weights, after = (
+        eager.diminished(part, a) if numbers is None else _tile(part, a, numbers, space)
+    )
     if generator is not None:
-        stays = torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
+        stays = (
+            torch.rand(weights.shape, generator=generator, device=weights.device) >= part.dropout
+        )
         weights = weights * stays / (1 - part.dropout)
     return weights.to(part.value.dtype), after
 
 
 def _tile(part: Call, a: Tensor, numbers: KernelNumbers, space: Space) -> tuple[Tensor, Coverage]:
-    """What ``eager.diminished`` computes, for a rule that has numbers."""
+    """The same as ``eager.diminished``, for a rule that has numbers."""
     felt = None if part.felt is None else part.felt.to(a.dtype)
     given = a if felt is None else a[..., : felt.shape[-1]] * felt
     weights, *state = Diminish.apply(given, *part.coverage, numbers, space)  # type: ignore[no-untyped-call]
-    if part.protected is not None or (part.rule.renormalise and numbers.functions):
-        free = given.new_ones(1, 1, 1, given.shape[-1]) if part.protected is None else ~part.protected.unsqueeze(-2)
+    if part.protected is not None or (part.rule.renormalise and numbers.mode):
+        free = (
+            given.new_ones(1, 1, 1, given.shape[-1])
+            if part.protected is None
+            else ~part.protected.unsqueeze(-2)
+        )
         weights = FinishRows.apply(given, weights, free.to(a.dtype), part.rule.renormalise)  # type: ignore[no-untyped-call]
     if felt is not None:
         covered = felt.shape[-1]
@@ -166,7 +193,8 @@ def _block_backward(
     chunk: Chunk,
     rows: slice,
 ) -> list[Tensor | None]:
-    """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None: zero)."""
+    """Adds the gradients of one block to ``grads``; returns those of the coverage before it (None:
+    zero)."""
     query, key = part.query.to(part.dtype) * part.scale, part.key.to(part.dtype)
     tensors = (_product(query, key.mT, space), part.bias, *(part.coverage or ()))
     leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in tensors]
@@ -181,7 +209,9 @@ def _block_backward(
     given = [(x, g) for x, g in zip((weights, *after), arriving, strict=True) if g is not None]
     results, their_grads = zip(*given, strict=True)
     wanted = [x for x in leaves if x is not None]
-    found: Iterator[Any] = iter(torch.autograd.grad(results, wanted, their_grads, allow_unused=True))
+    found: Iterator[Any] = iter(
+        torch.autograd.grad(results, wanted, their_grads, allow_unused=True)
+    )
     d: Any
     d, dbias, *before = [None if x is None else next(found) for x in leaves]
     grads[0][items, heads, rows] = (d @ key).mul_(part.scale)
@@ -191,8 +221,11 @@ def _block_backward(
     return before
 
 
-def _add_product(whole: Tensor, chunk: Chunk, query_heads: int, left: Tensor, right: Tensor) -> None:
-    """Adds ``left @ right``, of the query heads of a chunk, to the gradient of all keys or values."""
+def _add_product(
+    whole: Tensor, chunk: Chunk, query_heads: int, left: Tensor, right: Tensor
+) -> None:
+    """Adds ``left @ right``, of the query heads of a chunk, to the gradient of all keys or
+    values."""
     items, heads = chunk
     left, right = left.to(whole.dtype), right.to(whole.dtype)
     if whole.shape[1] == query_heads:
@@ -224,7 +257,9 @@ def _part(call: Call, chunk: Chunk, rows: slice, coverage: Coverage) -> Call:
 
 def _cut(x: Tensor, *slices: slice) -> Tensor:
     """``x[slices]``, but for the dimensions along which it is repeated."""
-    return x[tuple(slice(None) if n == 1 else part for n, part in zip(x.shape, slices, strict=False))]
+    return x[
+        tuple(slice(None) if n == 1 else part for n, part in zip(x.shape, slices, strict=False))
+    ]
 
 
 def _key_heads(heads: slice, query_heads: int, key: Tensor) -> Tensor:
@@ -232,15 +267,16 @@ def _key_heads(heads: slice, query_heads: int, key: Tensor) -> Tensor:
 
 
 def _state_of(call: Call, chunk: Chunk) -> Chunk:
-    """Where the coverage of a chunk lies."""
+    """Place where the coverage of a chunk lies."""
     return chunk[0], slice(None) if call.rule.share_heads else chunk[1]
 
 
 def _tiling(call: Call, gradients: bool) -> tuple[list[Chunk], list[slice]]:
     """Chunks of items and heads, blocks of rows, about alike; a pair of them is a tile.
 
-    Whole items if they are small, else some heads of one item; all heads where they share a coverage. More rows
-    where that makes one tile of all heads, and twice as many of everything without gradients, which need more tiles.
+    Whole items if they are small, else some heads of one item; all heads where they share a
+    coverage. More rows where that makes one tile of all heads, and twice as many of everything
+    without gradients, which need more tiles.
     """
     b, h, t, _ = call.query.shape
     h = max(1, h)

@@ -1,10 +1,11 @@
 """A tile of attention through a rule of Box-Cox functions, with the gradient written out.
 
-The twin in PyTorch of what the C++ kernel does in registers (cpu/rule.h). Knows neither queries nor keys.
+The twin in PyTorch of what the C++ kernel does in registers (native/rule.h). Knows neither
+queries nor keys.
 
-With c the coverage before a row of attention a, m = 1 + c + a / 2 and z = a / m, a weight is the gain
-g(c + a) - g(c) = s m^p z Q(z^2) with a short polynomial Q (polynomial.py); the slopes need one more for the middle
-of the powers at both ends. Nothing is a difference of two values of g or g'.
+With c the coverage before a row of attention a, m = 1 + c + a / 2 and z = a / m, a weight is the
+gain g(c + a) - g(c) = s m^p z Q(z^2) with a short polynomial Q (polynomial.py); the slopes need one
+more for the middle of the powers at both ends. Nothing is a difference of two values of g or g'.
 """
 
 import math
@@ -16,11 +17,13 @@ import torch
 from torch import Tensor
 
 from dwindle.core.backends.polynomial import even_terms, odd_terms
-from dwindle.core.rules import KernelNumbers, least_mass
+from dwindle.core.rules import least_mass
+from dwindle.native.vocabulary import KernelNumbers
 
 
 class Space:
-    """Memory for tiles, handed out again: what was given back last comes first, for it is still in a cache."""
+    """Memory for tiles, handed out again: what was given back last comes first, for it is still in
+    a cache."""
 
     def __init__(self) -> None:
         self._all: dict[int, Tensor] = {}
@@ -47,9 +50,11 @@ class Space:
 
 
 class Diminish(torch.autograd.Function):
-    """Attention (..., T, S), coverage before (..., S) twice, a rule's numbers: weights and coverage after.
+    """Attention (..., T, S), coverage before (..., S) twice, a rule's numbers: weights and coverage
+    after.
 
-    Where the coverage has one head for all, it counts their mean, and each head is weighed at the common coverage.
+    Where the coverage has one head for all, it counts their mean, and each head is weighed at the
+    common coverage.
     """
 
     @staticmethod
@@ -78,7 +83,11 @@ class Diminish(torch.autograd.Function):
             top = torch.maximum(peak, seen.amax(-2))
             weights = torch.mul(rate, z, out=space.tile(a) if keep else rate)
         else:
-            after, top, weights = total + seen.sum(-2), torch.maximum(peak, seen.amax(-2)), a.clone()
+            after, top, weights = (
+                total + seen.sum(-2),
+                torch.maximum(peak, seen.amax(-2)),
+                a.clone(),
+            )
         if keep:
             ctx.save_for_backward(a, seen, peak, *saved)
         ctx.numbers, ctx.space = numbers, space
@@ -86,10 +95,12 @@ class Diminish(torch.autograd.Function):
         return weights, after, top
 
     @staticmethod
-    def backward(ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, d: Tensor | None, dtotal: Tensor | None, dpeak: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         a, seen, peak, *saved = ctx.saved_tensors
         mode, s1, p1, s2, p2, detach_gate = ctx.numbers
-        space, heads = ctx.space, max(1, a.numel() // max(1, seen.numel()))
+        space, heads = ctx.space, 1 if seen.shape == a.shape else a.shape[-3]
         d = torch.zeros_like(a) if d is None else d
         da, flow, peaks = d, None, None
         if mode:
@@ -98,16 +109,24 @@ class Diminish(torch.autograd.Function):
             if mode == 2:
                 peaks, rate2, raised2 = saved[5:]
                 mean2, fall2 = _slopes(y, rate2, raised2, s2, p2, space)
-                mixed = [torch.lerp(x2, x1, peaks, out=space.tile(a)) for x1, x2 in ((mean, mean2), (fall, fall2))]
+                mixed = [
+                    torch.lerp(x2, x1, peaks, out=space.tile(a))
+                    for x1, x2 in ((mean, mean2), (fall, fall2))
+                ]
                 space.back(mean, mean2, fall, fall2)
                 mean, fall = mixed
-                flow = None if detach_gate else _together(torch.sub(rate, rate2, out=rate).mul_(z).mul_(d), heads)
+                flow = (
+                    None
+                    if detach_gate
+                    else _together(torch.sub(rate, rate2, out=rate).mul_(z).mul_(d), heads)
+                )
                 space.back(rate2)
             share = torch.div(d, torch.addcmul(m, a, z, value=-0.25, out=m), out=m)
             da = torch.mul(mean, share, out=space.tile(a))
             lost = torch.mul(fall, share.mul_(z), out=share)
             space.back(mean, fall, z, y)
-            # A row adds to the coverage before each later row, and to half of the way through its own.
+            # A row adds to the coverage before each later row, and to half of the way through its
+            # own.
             start = None if dtotal is None else -dtotal
             later, dtotal = _along(torch.add, start, _together(lost, heads), space, backwards=True)
             dtotal = -dtotal
@@ -122,7 +141,9 @@ class Diminish(torch.autograd.Function):
             passed = torch.lt(seen, peaks, out=peaks)
             opened, dpeak = _opened(dpeak, passed, flow, space)
             set_here = torch.sub(1, passed, out=passed)
-            da = torch.addcmul(da, opened, set_here, value=1 / heads, out=opened if heads == 1 else space.tile(a))
+            da = torch.addcmul(
+                da, opened, set_here, value=1 / heads, out=opened if heads == 1 else space.tile(a)
+            )
         return da, dtotal, dpeak, None, None
 
 
@@ -132,10 +153,11 @@ def _together(x: Tensor, heads: int) -> Tensor:
 
 
 class FinishRows(torch.autograd.Function):
-    """``RowRule.finish``, with its gradient written out: attention and weights (..., T, S) to the rule's weights.
+    """``RowRule.finish``, with its gradient written out: attention and weights (..., T, S) to the
+    rule's weights.
 
-    ``free`` (..., 1, S) is 1 where a position is not protected, 0 where it is. Products with it are cheap, choices by a
-    bool mask are not.
+    ``free`` (..., 1, S) is 1 where a position is not protected, 0 where it is. Products with it are
+    cheap, choices by a bool mask are not.
     """
 
     @staticmethod
@@ -144,7 +166,8 @@ class FinishRows(torch.autograd.Function):
         if renormalise:
             mass, have = a @ free.mT, weights @ free.mT
             scale = mass / have.masked_fill(have == 0, 1)
-            have = have.masked_fill(have < least_mass(have.dtype), math.inf)  # no gradient flows through those
+            # no gradient flows through those
+            have = have.masked_fill(have < least_mass(have.dtype), math.inf)
         ctx.save_for_backward(weights, free, scale, have)
         return torch.lerp(a, weights if scale is None else weights * scale, free)
 
@@ -154,19 +177,26 @@ class FinishRows(torch.autograd.Function):
         mine = d * free
         if scale is None:
             return d - mine, mine, None, None
-        drift = torch.linalg.vecdot(mine, weights).unsqueeze(-1).div_(have)  # of the scale, shared out
+        # of the scale, shared out
+        drift = torch.linalg.vecdot(mine, weights).unsqueeze(-1).div_(have)
         shared = drift * free
         return d - mine + shared, mine.sub_(shared).mul_(scale), None, None
 
 
 def _along(
-    step: Callable[..., Tensor], start: Tensor | None, x: Tensor, space: Space, backwards: bool = False, more: int = 0
+    step: Callable[..., Tensor],
+    start: Tensor | None,
+    x: Tensor,
+    space: Space,
+    backwards: bool = False,
+    more: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """A running sum, or maximum of what is not below 0, of rows (..., T, S): as it comes to each, and after the last.
+    """A running sum, or maximum of what is not below 0, of rows (..., T, S): as it comes to each,
+    and after the last.
 
-    The sums that come to the rows are ``more`` by that number. First in all groups of a few rows at once, then from
-    group to group: PyTorch's own running sums and maxima are slow along any dimension but the last, and operations
-    on one row are too small for several threads.
+    The sums that come to the rows are ``more`` by that number. First in all groups of a few rows at
+    once, then from group to group: PyTorch's own running sums and maxima are slow along any
+    dimension but the last, and operations on one row are too small for several threads.
     """
     here = space.tile(x)
     order = slice(None, None, -1 if backwards else 1)
@@ -185,10 +215,14 @@ def _along(
     return here, end
 
 
-def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) -> tuple[Tensor, Tensor]:
-    """The gradient of the peak after each row, and before the first: what came later if the row ``passed`` it on.
+def _opened(
+    start: Tensor | None, passed: Tensor, flow: Tensor, space: Space
+) -> tuple[Tensor, Tensor]:
+    """The gradient of the peak after each row, and before the first: what came later if the row
+    ``passed`` it on.
 
-    In groups, as ``_along``, with the share of what comes after a group that gets to each of its rows.
+    In groups, as ``_along``, with the share of what comes after a group that gets to each of its
+    rows.
     """
     here, through = space.tile(flow), space.tile(flow)
     end = torch.zeros_like(flow[..., 0, :]) if start is None else start
@@ -209,7 +243,8 @@ def _opened(start: Tensor | None, passed: Tensor, flow: Tensor, space: Space) ->
 
 
 def _grouped(x: Tensor) -> list[Tensor]:
-    """Rows (..., T, S) in groups (..., n, m, S), about as many as they have rows; then those left over, likewise."""
+    """Rows (..., T, S) in groups (..., n, m, S), about as many as they have rows; then those left
+    over, likewise."""
     parts, done, rows = [], 0, x.shape[-2]
     while done < rows:
         root = math.isqrt(rows - done)
@@ -221,9 +256,11 @@ def _grouped(x: Tensor) -> list[Tensor]:
     return parts
 
 
-def _rate(m: Tensor, y: Tensor, s: float, p: float, space: Space, spent: bool) -> tuple[Tensor, Tensor]:
+def _rate(
+    m: Tensor, y: Tensor, s: float, p: float, space: Space, spent: bool
+) -> tuple[Tensor, Tensor]:
     """(g(c + a) - g(c)) / z, and m^p, in the place of m if that is spent."""
-    rate = _polynomial(odd_terms(p, _terms(y)), y, s, space)
+    rate = _polynomial(odd_terms(p, y.dtype == torch.float32), y, s, space)
     if p == 0:
         return rate, m
     place = m if spent else space.tile(m)
@@ -231,17 +268,22 @@ def _rate(m: Tensor, y: Tensor, s: float, p: float, space: Space, spent: bool) -
     return rate.mul_(raised), raised
 
 
-def _slopes(y: Tensor, rate: Tensor, raised: Tensor, s: float, p: float, space: Space) -> tuple[Tensor, Tensor]:
-    """(g'(c) + g'(c + a)) / 2 and (g'(c) - g'(c + a)) / z, both times (1 + c) (1 + c + a) / m = m - a z / 4."""
+def _slopes(
+    y: Tensor, rate: Tensor, raised: Tensor, s: float, p: float, space: Space
+) -> tuple[Tensor, Tensor]:
+    """(g'(c) + g'(c + a)) / 2 and (g'(c) - g'(c + a)) / z, both times (1 + c) (1 + c + a) / m = m -
+    a z / 4."""
     if p == 0:
         return (slope := y.new_tensor(s)), slope
-    middle = _polynomial(even_terms(p, _terms(y)), y, s, space).mul_(raised)  # of s (1 + x)^p
+    # of s (1 + x)^p
+    middle = _polynomial(even_terms(p, y.dtype == torch.float32), y, s, space).mul_(raised)
     mean = torch.addcmul(middle, rate, y, value=-p / 4, out=space.tile(y))
     return mean, torch.sub(middle, rate, alpha=p, out=middle)
 
 
 def _polynomial(terms: tuple[float, ...], y: Tensor, scale: float, space: Space) -> Tensor:
-    """By Horner's rule, divided by the highest term until the end: one pass over the tile less than terms."""
+    """By Horner's rule, divided by the highest term until the end: one pass over the tile less than
+    terms."""
     highest, start, steps, last = _steps(terms, scale, y.dtype, y.device)
     value = torch.add(y, start, out=space.tile(y))
     for constant in steps:
@@ -259,8 +301,3 @@ def _steps(
     *constants, start = (term / highest for term in middle)
     last, *steps = torch.tensor([lowest, *constants], dtype=dtype, device=device).unbind()
     return highest, start, steps[::-1], last
-
-
-def _terms(y: Tensor) -> int:
-    """So many are exact to the dtype."""
-    return 4 if y.dtype == torch.float32 else 11

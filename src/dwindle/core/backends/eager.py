@@ -1,17 +1,17 @@
 """Softmax, then the rule, then values, as written: the slow twin of every other backend.
 
-Holds several (B, H, T, S) tensors. Any device, any rule, any option; gradients by autograd, of any order and kind.
+Holds several (B, H, T, S) tensors. Any device, any rule, any option; gradients by autograd, of any
+order and kind.
 """
 
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from dwindle.core.backends.call import Call
 from dwindle.core.notation import row_rule
-from dwindle.core.softmax import attention_scores, grouped, softmax_rows
+from dwindle.core.softmax import attention_scores, softmax_rows, weighted_values
 
 
 def objection(call: Call) -> str | None:
@@ -27,18 +27,19 @@ def pays(call: Call) -> bool:
 def attention(call: Call) -> tuple[Tensor, Any]:
     """The context (B, H, T, Dv) and the coverage after."""
     softcap = call.softcap or None
-    scores = attention_scores(call.query, call.key, mask=call.mask, bias=call.bias, scale=call.scale, softcap=softcap)
+    scores = attention_scores(
+        call.query, call.key, mask=call.mask, bias=call.bias, scale=call.scale, softcap=softcap
+    )
     if call.felt is None:
         _, weights, coverage = call.rule.attend(scores, call.coverage, protected=call.protected)
     else:
         weights, coverage = diminished(call, softmax_rows(scores))
-    if call.dropout:
-        weights = F.dropout(weights, call.dropout)
-    return weights.to(call.value.dtype) @ grouped(call.value, call.query.shape[1]), coverage
+    return weighted_values(weights, call.value, call.dropout), coverage
 
 
 def diminished(call: Call, attention: Tensor) -> tuple[Tensor, Any]:
-    """The weights (B, H, T, S) of rows of attention, by the rule where it is felt, and the coverage after."""
+    """The weights (B, H, T, S) of rows of attention, by the rule where it is felt, and the coverage
+    after."""
     rule, felt = row_rule(call.rule), call.felt
     if felt is None:
         return rule(attention, call.coverage, protected=call.protected)

@@ -1,7 +1,7 @@
 """``once``: for a backward pass that cannot be differentiated itself. Knows no attention.
 
-torch's own ``once_differentiable`` says so only where the gradient that comes in wants one itself. Where it does not,
-as for a sum, a gradient penalty would be dropped without a word.
+torch's own ``once_differentiable`` says so only where the gradient that comes in wants one itself.
+Where it does not, as for a sum, a gradient penalty would be dropped without a word.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+NO_SECOND = "this backend has no second derivative: use backend='eager' for one"
 Gradients = tuple[Tensor | None, ...]
 
 
@@ -23,7 +24,9 @@ def once(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
             found = backward(ctx, *gradients)
         if not torch.is_grad_enabled():
             return found
-        results: Gradients = _Last.apply(*(None if x is None else x.requires_grad_() for x in found))  # type: ignore[no-untyped-call]
+        results: Gradients = _Last.apply(
+            *(None if x is None else x.requires_grad_() for x in found)
+        )  # type: ignore[no-untyped-call]
         return results
 
     return checked
@@ -36,4 +39,4 @@ class _Last(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> None:
-        raise RuntimeError("this backend has no second derivative: use backend='eager' for one")
+        raise RuntimeError(NO_SECOND)

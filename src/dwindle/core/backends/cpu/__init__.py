@@ -1,7 +1,7 @@
-"""The C++ kernel for the CPU: its source, its build on first use, and the ``torch.library`` operator.
+"""The C++ kernel for the CPU (``native/``) as a backend, and its ``torch.library`` operators.
 
-It does every rule whose functions are Box-Cox, with all options; all masks, biases, dropout, protected positions and
-sources inside a prompt; gradients of query, key, value, bias and coverage.
+It does every rule whose functions are Box-Cox, with all options; all masks, biases, dropout,
+protected positions and sources inside a prompt; gradients of query, key, value, bias and coverage.
 """
 
 from functools import lru_cache
@@ -12,24 +12,24 @@ from torch import Tensor
 
 from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
 from dwindle.core.backends.cpu import op
-from dwindle.core.backends.cpu.build import library
 from dwindle.core.backends.polynomial import terms
 from dwindle.core.constant import constant
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import Rule
-from dwindle.core.transforms import transformed
+from dwindle.core.transforms import recorded, transformed
+from dwindle.native.functions import KERNEL
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 @constant
 def available() -> bool:
-    """Whether the kernel is there, building it at the first question."""
-    return library() is not None
+    """True if the kernel is there; built at the first question if no wheel brought it."""
+    return KERNEL.available
 
 
 def objection(call: Call) -> str | None:
-    """Why the kernel cannot do this call, or None if it can."""
+    """Reason why the kernel cannot do this call, or None if it can."""
     if not call.query.is_cpu:
         return f"the tensors are on {call.query.device}"
     if call.query.dtype not in _DTYPES:
@@ -49,18 +49,33 @@ def pays(call: Call) -> bool:
 def attention(call: Call) -> tuple[Tensor, Coverage]:
     """The context (B, H, T, Dv) and the coverage after; differentiable."""
     before = call.coverage or (None, None)
-    results = op.attention(*_tensors(call), *before, *_settings(call), call.differentiates())
+    differentiates = call.differentiates()
+    run: Any = op.differentiable if differentiates else op.compute
+    if recorded(call.query, call.key, call.value):
+        run = op.attention
+    results = run(*_tensors(call), *before, *_settings(call), differentiates)
     return results[0], Coverage(results[1], results[2])
 
 
 def step(call: Call) -> Tensor:
-    """The context, with the coverage (dense, in the right dtype) moved on in place. No gradients."""
-    context: Tensor = op.step(*_tensors(call), *call.coverage, *_settings(call))
+    """The context, with the coverage (dense, in the right dtype) moved on in place. No
+    gradients."""
+    run: Any = op.step if recorded(call.query, call.key, call.value) else op.move
+    context: Tensor = run(*_tensors(call), *call.coverage, *_settings(call))
     return context
 
 
 def _tensors(call: Call) -> tuple[Tensor | None, ...]:
-    return call.query, call.key, call.value, call.bias, call.mask, call.protected, call.source, call.rows
+    return (
+        call.query,
+        call.key,
+        call.value,
+        call.bias,
+        call.mask,
+        call.protected,
+        call.source,
+        call.rows,
+    )
 
 
 def _settings(call: Call) -> tuple[Any, ...]:
@@ -70,15 +85,16 @@ def _settings(call: Call) -> tuple[Any, ...]:
 
 
 @constant
-def with_terms(rule: Rule) -> list[float]:
-    """The numbers of a rule, and the polynomials of its functions."""
+def with_terms(rule: Rule) -> tuple[float, ...]:
+    """The numbers of a rule as C++ reads them (``vocabulary.RULE``), and the polynomials of its
+    functions."""
     return _known(rule)
 
 
 @lru_cache(maxsize=64)
-def _known(rule: Rule) -> list[float]:
+def _known(rule: Rule) -> tuple[float, ...]:
     numbers = kernel_numbers(rule)
     if numbers is None:
         raise ValueError(f"the kernel has no code for the rule {rule}")
-    options = rule.renormalise, rule.share_heads
-    return [*map(float, (*numbers, *options)), *terms(numbers.p1), *terms(numbers.p2)]
+    told = *numbers, rule.renormalise, rule.share_heads, *numbers.kinds
+    return *map(float, told), *terms(numbers.p1), *terms(numbers.p2)

@@ -1,7 +1,9 @@
-// Small matrix products for tiles in cache: one register-blocked micro-kernel, and the packing around it.
+// Small matrix products for tiles in cache: one register-blocked micro-kernel, and the packing
+// around it.
 //
-// Everything is padded to whole vectors, so the micro-kernel has no edges but the number of its rows; a strip is
-// `width` columns (two vectors), the last one may be half of that. Knows no attention.
+// Everything is padded to whole vectors, so the micro-kernel has no edges but the number of its
+// rows; a strip is `width` columns (two vectors), the last one may be half of that. Knows no
+// attention.
 #pragma once
 #include <algorithm>
 
@@ -9,16 +11,18 @@
 
 namespace dwindle {
 
-// The left side of a product: element (i, k) lies at p[i * row + (k / inner) * jump + (k % inner) * column].
-// `inner` steps follow each other, then comes a jump: a row of a tile that is stored strip by strip.
+// The left side of a product: element (i, k) lies at p[i * row + (k / inner) * jump + (k % inner) *
+// column]. `inner` steps follow each other, then comes a jump: a row of a tile that is stored strip
+// by strip.
 template <class C> struct Left {
   const C* p;
   Index row, column, inner, jump;
 };
 
-// out (M x V vectors) = or += left (M x depth) right; M and V are templates so that the sums stay in registers.
-template <class C, int M, int V>
-INLINE void micro(Left<C> left, Index depth, const C* right, Index ld, C* out, Index ldo, bool add) {
+// out (M x V vectors) = or += left (M x depth) right; M and V are templates so that the sums stay
+// in registers.
+template <class C, int M, int V> INLINE void micro(Left<C> left, Index depth, const C* right,
+                                                   Index ld, C* out, Index ldo, bool add) {
   constexpr int n = Simd<C>::lanes;
   Vec<C> sums[M][V];
   for (int i = 0; i < M; ++i)
@@ -39,9 +43,11 @@ INLINE void micro(Left<C> left, Index depth, const C* right, Index ld, C* out, I
     for (int j = 0; j < V; ++j) store(out + i * ldo + j * n, sums[i][j]);
 }
 
-// All rows of V vectors of columns, in groups of nearly equal size: 32 rows are 5 5 5 5 6 6, not 6 6 6 6 6 2.
-template <class C, int V>
-inline void vector_product(Index rows, Left<C> left, Index depth, const C* right, Index ld, C* out, Index ldo, bool add) {
+// All rows of V vectors of columns, in groups of nearly equal size: 32 rows are 5 5 5 5 6 6, not 6
+// 6 6 6 6 2.
+template <class C, int V> inline void vector_product(Index rows, Left<C> left, Index depth,
+                                                     const C* right, Index ld, C* out, Index ldo,
+                                                     bool add) {
   const Index groups = (rows + 5) / 6;
   for (Index g = 0; g < groups; ++g) {
     const Index from = g * rows / groups, to = (g + 1) * rows / groups;
@@ -60,8 +66,8 @@ inline void vector_product(Index rows, Left<C> left, Index depth, const C* right
 }
 
 // One strip of out = left right; the second vector is zero where no more than one is wanted.
-template <class C>
-inline void strip_product(Index rows, Index columns, Left<C> left, Index depth, const C* right, C* out) {
+template <class C> inline void strip_product(Index rows, Index columns, Left<C> left, Index depth,
+                                             const C* right, C* out) {
   constexpr int n = Simd<C>::lanes, width = Simd<C>::width;
   if (columns > n) return vector_product<C, 2>(rows, left, depth, right, width, out, width, false);
   vector_product<C, 1>(rows, left, depth, right, width, out, width, false);
@@ -69,26 +75,28 @@ inline void strip_product(Index rows, Index columns, Left<C> left, Index depth, 
 }
 
 // out (rows x columns, in whole vectors) += left right, strip by strip.
-template <class C>
-inline void product(Index rows, Index columns, Left<C> left, Index depth, const C* right, Index ld, C* out, Index ldo) {
+template <class C> inline void product(Index rows, Index columns, Left<C> left, Index depth,
+                                       const C* right, Index ld, C* out, Index ldo) {
   constexpr int n = Simd<C>::lanes;
   Index j = 0;
-  for (; j + n < columns; j += 2 * n) vector_product<C, 2>(rows, left, depth, right + j, ld, out + j, ldo, true);
+  for (; j + n < columns; j += 2 * n)
+    vector_product<C, 2>(rows, left, depth, right + j, ld, out + j, ldo, true);
   if (j < columns) vector_product<C, 1>(rows, left, depth, right + j, ld, out + j, ldo, true);
 }
 
 INLINE Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
 
-// Row stride of a packed matrix: whole strips, and an odd number of cache lines, so that a column of it does
-// not fall into one set of the cache.
+// Row stride of a packed matrix: whole strips, and an odd number of cache lines, so that a column
+// of it does not fall into one set of the cache.
 template <class C> inline Index padded(Index columns) {
-  const Index line = 64 / sizeof(C), lines = round_up(round_up(columns, Simd<C>::width), line) / line;
+  const Index line = 64 / sizeof(C),
+              lines = round_up(round_up(columns, Simd<C>::width), line) / line;
   return (lines % 2 ? lines : lines + 1) * line;
 }
 
 // Rows as they are, times `scale`, zeros behind them.
-template <class C, class IO>
-inline void pack_rows(const IO* from, Index stride, Index rows, Index columns, C scale, C* to, Index ld) {
+template <class C, class IO> inline void pack_rows(const IO* from, Index stride, Index rows,
+                                                   Index columns, C scale, C* to, Index ld) {
   constexpr int n = Simd<C>::lanes;
   for (Index i = 0; i < rows; ++i, from += stride, to += ld) {
     Index j = 0;
@@ -98,12 +106,15 @@ inline void pack_rows(const IO* from, Index stride, Index rows, Index columns, C
   }
 }
 
-// A strip of `width` rows turned into columns: to[d * width + i] = from[i][d]; rows beyond `rows` are zero.
+// A strip of `width` rows turned into columns: to[d * width + i] = from[i][d]; rows beyond `rows`
+// are zero.
 template <class C, class IO>
 inline void pack_columns(const IO* from, Index stride, Index rows, Index columns, C* to) {
   constexpr int n = Simd<C>::lanes, width = Simd<C>::width;
-  for (Index i = 0; i < width; ++i)  // the next strip, which is wanted as soon as this one is multiplied
-    for (Index d = 0; d < columns; d += 64 / sizeof(IO)) __builtin_prefetch(from + (width + i) * stride + d);
+  // The next strip, which is wanted as soon as this one is multiplied.
+  for (Index i = 0; i < width; ++i)
+    for (Index d = 0; d < columns; d += 64 / sizeof(IO))
+      __builtin_prefetch(from + (width + i) * stride + d);
   for (Index half = 0; half < width; half += n) {
     for (Index d = 0; d < columns; d += n) {
       Vec<C> square[n];
@@ -114,7 +125,8 @@ inline void pack_columns(const IO* from, Index stride, Index rows, Index columns
         else square[i] = whole ? load_as<C>(row) : load_some<C>(row, columns - d);
       }
       transpose<C>(square);
-      for (Index j = 0; j < n && d + j < columns; ++j) store(to + (d + j) * width + half, square[j]);
+      for (Index j = 0; j < n && d + j < columns; ++j)
+        store(to + (d + j) * width + half, square[j]);
     }
   }
 }
@@ -140,7 +152,8 @@ inline void write_row(int count, Parts parts, C scale, Index columns, IO* to) {
     for (int m = 1; m < count; ++m) x += load(parts(m) + d);
     x *= scale;
     if constexpr (sizeof(IO) == sizeof(C)) store((C*)to + d, x);
-    else for (int j = 0; j < n; ++j) to[d + j] = narrow<IO, C>(x[j]);
+    else
+      for (int j = 0; j < n; ++j) to[d + j] = narrow<IO, C>(x[j]);
   }
   for (; d < columns; ++d) {
     C x = 0;

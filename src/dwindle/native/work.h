@@ -1,8 +1,8 @@
 // How threads share a problem, and what every pass needs around its products.
 //
-// A unit of work is one head of one item, or one item if its heads share a coverage. Long sources and left-over units (fewer than threads) are done by
-// teams: each member owns a range of source strips, and only sums over a row (softmax, context, gradient of q)
-// are exchanged.
+// A unit of work is one head of one item, or one item if its heads share a coverage. Long sources
+// and left-over units (fewer than threads) are done by teams: each member owns a range of source
+// strips, and only sums over a row (softmax, context, gradient of q) are exchanged.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -24,13 +24,16 @@ template <class C> Function<C> function(const Curve& curve) {
   return g;
 }
 
-// Large blocks that one call leaves to the next: pages fresh from the system cost as much as the products on them.
+// Large blocks that one call leaves to the next: pages fresh from the system cost as much as the
+// products on them.
 class Kept {
  public:
-  static constexpr std::size_t least = 1 << 16, most = 1 << 26;  // bytes: smaller ones malloc keeps itself; all together
+  // Bytes: smaller ones malloc keeps itself; all together.
+  static constexpr std::size_t least = 1 << 16, most = 1 << 26;
 
   static Kept& blocks() {
-    static Kept* all = new Kept;  // never destroyed: a thread may still calculate when the program ends
+    // Never destroyed: a thread may still calculate when the program ends.
+    static Kept* all = new Kept;
     return *all;
   }
 
@@ -38,7 +41,8 @@ class Kept {
   void* take(std::size_t& bytes) {
     if (bytes >= least) {
       const std::lock_guard lock(mutex_);
-      if (const auto found = free_.lower_bound(bytes); found != free_.end() && found->first / 2 <= bytes) {
+      if (const auto found = free_.lower_bound(bytes);
+          found != free_.end() && found->first / 2 <= bytes) {
         const auto [size, block] = *found;
         free_.erase(found), held_ -= size, bytes = size;
         return block;
@@ -66,7 +70,9 @@ class Kept {
 template <class C> class Buffer {
  public:
   Buffer() = default;
-  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   Buffer& operator=(Buffer&&) = delete;
   ~Buffer() { release(); }
 
@@ -101,7 +107,8 @@ class Barrier {
       return;
     }
     for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins)
-      if (spins > 4096) std::this_thread::yield();  // more threads than cores: let the others arrive
+      // More threads than cores: let the others arrive.
+      if (spins > 4096) std::this_thread::yield();
   }
 
  private:
@@ -112,39 +119,45 @@ class Barrier {
 struct Team {
   int base, rank, size;
   Barrier* barrier;
-  void wait() const { if (size > 1) barrier->wait(size); }
+  void wait() const {
+    if (size > 1) barrier->wait(size);
+  }
   // The part of 0..n that is this member's.
   Index from(Index n) const { return n * rank / size; }
   Index to(Index n) const { return n * (rank + 1) / size; }
 };
 
-// How many threads share one unit from the start: a tile of rows x S should not exceed 2 MB a thread.
+// How many threads share one unit from the start: a tile of rows x S should not exceed 2 MB a
+// thread.
 inline int team_size(const Problem& p, Index bytes) {
   const Index heads = p.share_heads ? p.H : 1;
   return int(std::clamp<Index>(heads * std::min(p.rows, p.T) * p.S * bytes >> 21, 1, p.threads));
 }
 
-// Runs run(unit, team) for every unit: as many whole rounds as there are, then the rest by larger teams.
+// Runs run(unit, team) for every unit: as many whole rounds as there are, then the rest by larger
+// teams.
 template <class Run> void share(Index units, Index threads, int least, Index strips, Run run) {
   std::atomic<Index> next{0};
   std::vector<Barrier> barriers(threads), rest(threads);
   auto thread = [&](int id, int count) {
     int size = std::min(least, count), teams = count / size, team = id / size;
     const Index whole = units / teams * teams, left = units - whole;
-    if (size == 1) {  // as threads are free, some neighbours at a time: their memory comes in one stream
+    // As threads are free, some neighbours at a time: their memory comes in one stream.
+    if (size == 1) {
       const Index some = std::max<Index>(whole / (16 * count), 1);
       for (Index u; (u = next.fetch_add(some)) < whole;)
         for (Index end = std::min(u + some, whole); u < end; ++u) run(u, Team{id, 0, 1, nullptr});
     } else if (team < teams) {
-      for (Index u = team; u < whole; u += teams) run(u, Team{team * size, id % size, size, &barriers[team]});
+      for (Index u = team; u < whole; u += teams)
+        run(u, Team{team * size, id % size, size, &barriers[team]});
     }
     if (!left) return;
     size = std::max<int>(size, std::min<Index>(count / left, std::max<Index>(strips / 2, 1)));
     team = id / size;
     if (team < left) run(whole + team, Team{team * size, id % size, size, &rest[team]});
   };
-  // Numbered here and not by OpenMP: clang's runtime starts these threads, but omp_get_thread_num may be that of
-  // torch's, which was there first and knows nothing of them.
+  // Numbered here and not by OpenMP: clang's runtime starts these threads, but omp_get_thread_num
+  // may be that of torch's, which was there first and knows nothing of them.
   std::atomic<int> arrived{0};
 #pragma omp parallel num_threads(int(threads))
   {
@@ -154,11 +167,14 @@ template <class Run> void share(Index units, Index threads, int least, Index str
   }
 }
 
-// Which weights are dropped: a hash of the seed and the place, so that the backward pass finds the same.
+// Which weights are dropped: a hash of the seed and the place, so that the backward pass finds the
+// same.
 struct Dropout {
   std::uint32_t below, k0, k1;
-  INLINE Dropout(const Problem& p, Index head, Index t) : below(std::uint32_t(p.dropout * 4294967296.0)) {
-    std::uint64_t z = std::uint64_t(p.seed) + 0x9E3779B97F4A7C15ull * std::uint64_t(head * p.T + t + 1);
+  INLINE Dropout(const Problem& p, Index head, Index t)
+      : below(std::uint32_t(p.dropout * 4294967296.0)) {
+    std::uint64_t z =
+        std::uint64_t(p.seed) + 0x9E3779B97F4A7C15ull * std::uint64_t(head * p.T + t + 1);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     z ^= z >> 31;
@@ -173,19 +189,21 @@ struct Dropout {
   }
 };
 // Drops from a strip of rows and scales what stays.
-template <class C> void drop(const Problem& p, Index head, Index t0, Index rows, Index s0, C* tile) {
+template <class C>
+void drop(const Problem& p, Index head, Index t0, Index rows, Index s0, C* tile) {
   constexpr int width = Simd<C>::width;
   const C scale = C(1 / (1 - p.dropout));
   for (Index t = 0; t < rows; ++t, tile += width) {
     const Dropout dropout(p, head, t0 + t);
-    for (int j = 0; j < width; ++j) tile[j] = dropout.drops(std::uint32_t(s0 + j)) ? C(0) : tile[j] * scale;
+    for (int j = 0; j < width; ++j)
+      tile[j] = dropout.drops(std::uint32_t(s0 + j)) ? C(0) : tile[j] * scale;
   }
 }
 
-// Softcap, bias and mask on a strip of raw scores; columns beyond the source are -inf. `slope` (or null)
-// takes the derivative of the softcap.
-template <class C>
-void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, Index columns, C* tile, C* slope) {
+// Softcap, bias and mask on a strip of raw scores; columns beyond the source are -inf. `slope` (or
+// null) takes the derivative of the softcap.
+template <class C> void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0,
+                               Index columns, C* tile, C* slope) {
   constexpr int n = Simd<C>::lanes, width = Simd<C>::width;
   constexpr C never = -std::numeric_limits<C>::infinity();
   if (p.softcap) {
@@ -205,7 +223,8 @@ void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, 
     return least != 0;
   };
   for (Index t = 0; t < rows; ++t, tile += width) {
-    if (t == 0 || (p.bias && p.bias_stride[2]) || (p.mask && p.mask_stride[2])) {  // else: as the row before
+    // Else: as the row before.
+    if (t == 0 || (p.bias && p.bias_stride[2]) || (p.mask && p.mask_stride[2])) {
       for (int j = 0; j < width; ++j) added[j] = j < columns ? C(0) : never;
       if (p.bias) {
         const C* bias = (const C*)p.bias + b * p.bias_stride[0] + h * p.bias_stride[1] +
@@ -223,7 +242,8 @@ void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, 
         if (dense)
           for (Index j = 0; j < width; ++j) added[j] = mask[j] ? added[j] : never;
         else
-          for (Index j = 0; j < columns; ++j) added[j] = mask[j * p.mask_stride[3]] ? added[j] : never;
+          for (Index j = 0; j < columns; ++j)
+            added[j] = mask[j * p.mask_stride[3]] ? added[j] : never;
       }
     }
     if (open) continue;
@@ -233,24 +253,29 @@ void adjust(const Problem& p, Index b, Index h, Index t0, Index rows, Index s0, 
 }
 
 // Which positions of a strip are protected, and which have coverage.
-template <class C> void set_flags(const Problem& p, Index b, Index h, Index s0, Index columns, Flags<C>& flags) {
+template <class C>
+void set_flags(const Problem& p, Index b, Index h, Index s0, Index columns, Flags<C>& flags) {
   flags.any_plain = flags.any_counts = false;
   for (Index j = 0; j < Simd<C>::width; ++j) {
     const Index at = s0 + j;
     const bool inside = j < columns;
     const bool counts = inside && at < p.P && (!p.source || p.source[b * p.source_stride + at]);
-    const bool plain = inside && (!counts || (p.is_protected && p.is_protected[b * p.protected_stride[0] +
-                                                                             h * p.protected_stride[1] +
-                                                                             at * p.protected_stride[2]]));
+    const bool plain =
+        inside &&
+        (!counts ||
+         (p.is_protected && p.is_protected[b * p.protected_stride[0] + h * p.protected_stride[1] +
+                                           at * p.protected_stride[2]]));
     flags.plain[j] = plain, flags.counts[j] = counts;
     flags.any_plain |= plain, flags.any_counts |= counts;
   }
 }
 
-// The code for a strip, by what is on it: places that differ from others, no coverage at all, or neither.
+// The code for a strip, by what is on it: places that differ from others, no coverage at all, or
+// neither.
 template <class Code> struct Codes {
   Code some, plain, all;
-  template <class C> Code operator()(Scope scope, const std::vector<Flags<C>>& flags, const std::uint8_t* felt) const {
+  template <class C>
+  Code operator()(Scope scope, const std::vector<Flags<C>>& flags, const std::uint8_t* felt) const {
     if (scope == Scope::all) return all;
     if (!flags[0].any_counts) return plain;
     return scope == Scope::some && !flags[0].any_plain && !felt ? all : some;
@@ -263,15 +288,17 @@ inline const std::uint8_t* felt_rows(const Problem& p, Index b, Index t0, Index 
   return felt && std::find(felt, felt + rows, 0) == felt + rows ? nullptr : felt;
 }
 
-// Where the strips from..to end that a block of rows of some heads sees at all: a causal mask, or padding, hides the rest.
-inline Index visible(const Problem& p, Index b, Index first, Index heads, Index t0, Index rows, Index from, Index to,
-                     Index width) {
+// Where the strips from..to end that a block of rows of some heads sees at all: a causal mask, or
+// padding, hides the rest.
+inline Index visible(const Problem& p, Index b, Index first, Index heads, Index t0, Index rows,
+                     Index from, Index to, Index width) {
   if (!p.mask || p.mask_stride[3] != 1) return to;
   const Index different = p.mask_stride[1] ? heads : 1, lines = p.mask_stride[2] ? rows : 1;
   for (; to > from; --to) {
     const Index s0 = (to - 1) * width, columns = std::min(width, p.S - s0);
     for (Index k = 0; k < different; ++k) {
-      const std::uint8_t* mask = p.mask + b * p.mask_stride[0] + (first + k) * p.mask_stride[1] + t0 * p.mask_stride[2] + s0;
+      const std::uint8_t* mask = p.mask + b * p.mask_stride[0] + (first + k) * p.mask_stride[1] +
+                                 t0 * p.mask_stride[2] + s0;
       for (Index t = lines - 1; t >= 0; --t) {  // the last row of a causal mask sees most
         const std::uint8_t* row = mask + t * p.mask_stride[2];
         if (std::any_of(row, row + columns, [](std::uint8_t x) { return x != 0; })) return to;
@@ -284,10 +311,13 @@ inline Index visible(const Problem& p, Index b, Index first, Index heads, Index 
 // Whether the rule must look at the flags of places at all.
 inline Scope scope_of(const Problem& p) {
   if (p.share_heads) return Scope::shared;
-  return p.source || p.felt || (p.is_protected && p.mode != PLAIN) ? Scope::some : Scope::all;
+  const bool inside = p.source || p.P < p.S;  // a source of no positions has no address
+  return inside || p.felt || (p.is_protected && p.mode != PLAIN) ? Scope::some : Scope::all;
 }
 
 // How many of the positions from s0 on, `columns` at most, have coverage.
-inline Index covered(const Problem& p, Index s0, Index columns) { return std::clamp<Index>(p.P - s0, 0, columns); }
+inline Index covered(const Problem& p, Index s0, Index columns) {
+  return std::clamp<Index>(p.P - s0, 0, columns);
+}
 
 }  // namespace dwindle

@@ -1,11 +1,13 @@
-// The forward pass: blocks of target rows over whole source rows, so that no T x S tensor is ever held.
+// The forward pass: blocks of target rows over whole source rows, so that no T x S tensor is ever
+// held.
 //
-// For each block: scores = Q K^T into a tile that is stored strip by strip (strip, row, column); softmax; the
-// rule along the rows of each strip, coverage carried from block to block; out = weights V. Heads that share a coverage
-// are done together, each with a tile of its own.
+// For each block: scores = Q K^T into a tile that is stored strip by strip (strip, row, column);
+// softmax; the rule along the rows of each strip, coverage carried from block to block; out =
+// weights V. Heads that share a coverage are done together, each with a tile of its own.
 //
-// Renormalising multiplies a row by its mass over the sum of its weights. That is known when all strips are done, so it
-// is the context that is multiplied; protected weights are divided by the factor first, as they shall not change.
+// Renormalising multiplies a row by its mass over the sum of its weights. That is known when all
+// strips are done, so it is the context that is multiplied; protected weights are divided by the
+// factor first, as they shall not change.
 #pragma once
 #include "work.h"
 
@@ -16,20 +18,31 @@ template <class C> using Diminish = void (*)(ForwardStrip<C>);
 template <class IO, class C> class Forward {
  public:
   static constexpr int width = Simd<C>::width, lanes = Simd<C>::lanes;
-  static constexpr Index chunk = 256 / width;  // strips whose scores, exponentials and values stay in cache
-  static constexpr C safe = 40;                // below, e^score needs no maximum taken off: sums stay in range
-  static constexpr Index few = 4;              // up to so many rows (decoding) k and v are read once, unpacked
+  // Strips whose scores, exponentials and values stay in cache.
+  static constexpr Index chunk = 256 / width;
+  static constexpr C safe = 40;    // below, e^score needs no maximum taken off: sums stay in range
+  static constexpr Index few = 4;  // up to so many rows (decoding) k and v are read once, unpacked
 
   Forward(const Problem& p, Codes<Diminish<C>> codes)
-      : p(p), codes(codes), scope(scope_of(p)), g1(function<C>(p.g1)), g2(function<C>(p.g2)),
-        strips((p.S + width - 1) / width), rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))),
-        heads(p.share_heads ? p.H : 1), ldq(padded<C>(p.D)), ldv(padded<C>(p.Dv)),
-        team(team_size(p, sizeof(C))), workers(p.threads) {
+      : p(p),
+        codes(codes),
+        scope(scope_of(p)),
+        g1(function<C>(p.g1)),
+        g2(function<C>(p.g2)),
+        strips((p.S + width - 1) / width),
+        rows(std::clamp<Index>(p.rows, 1, std::max<Index>(p.T, 1))),
+        heads(p.share_heads ? p.H : 1),
+        ldq(padded<C>(p.D)),
+        ldv(padded<C>(p.Dv)),
+        team(team_size(p, sizeof(C))),
+        workers(p.threads) {
     for (Worker& w : workers) {
       w.q.get(rows * ldq);
       w.out.get(heads * rows * ldv);
       w.top.get(heads * rows), w.sum.get(heads * rows), w.wide.get(rows * lanes);
-      if (p.renormalise) w.sums.get(heads * rows * 2 * lanes), w.mass.get(heads * rows * 2), w.scale.get(heads * rows);
+      if (p.renormalise)
+        w.sums.get(heads * rows * 2 * lanes), w.mass.get(heads * rows * 2),
+            w.scale.get(heads * rows);
       w.packed.get(std::max(round_up(p.D, lanes) * width, chunk * width * ldv));
       w.flags.resize(heads);
       reserve(w, (strips + team - 1) / team);
@@ -38,9 +51,8 @@ template <class IO, class C> class Forward {
 
   void operator()() {
     const Index units = p.H / heads;
-    share(p.B * units, p.threads, team, strips, [=, this](Index unit, Team team) {
-      together(unit / units, unit % units, team);
-    });
+    share(p.B * units, p.threads, team, strips,
+          [=, this](Index unit, Team team) { together(unit / units, unit % units, team); });
   }
 
  private:
@@ -58,11 +70,15 @@ template <class IO, class C> class Forward {
   int team;
   std::vector<Worker> workers;
 
-  struct Part { Index from, to; };  // a member's strips
+  // A member's strips.
+  struct Part {
+    Index from, to;
+  };
 
   Index parts(Part part) const { return (part.to - part.from + chunk - 1) / chunk; }
 
-  // Room for so many strips: known beforehand, unless OpenMP gives fewer threads than it was asked for.
+  // Room for so many strips: known beforehand, unless OpenMP gives fewer threads than it was asked
+  // for.
   void reserve(Worker& w, Index own) const {
     w.tile.get(heads * own * rows * width);
     w.factor.get(heads * ((own + chunk - 1) / chunk) * rows);
@@ -124,12 +140,15 @@ template <class IO, class C> class Forward {
     pack_rows<C, IO>(q, p.q_stride[2], n, p.D, C(p.scale), w.q.get(), ldq);
     std::fill_n(w.top.get() + k * n, n, -std::numeric_limits<C>::infinity());
     std::fill_n(w.sum.get() + k * n, n, C(0));
-    if (part.to - part.from <= chunk && heads == 1) {  // short sources: the values come while the scores are computed
+    // Short sources: the values come while the scores are computed.
+    if (part.to - part.from <= chunk && heads == 1) {
       const char* v = (const char*)(values(b, h, part.from));
-      for (Index s = part.from * width; s < std::min(part.to * width, p.S); ++s, v += p.v_stride[2] * sizeof(IO))
+      for (Index s = part.from * width; s < std::min(part.to * width, p.S);
+           ++s, v += p.v_stride[2] * sizeof(IO))
         for (Index d = 0; d < p.Dv * Index(sizeof(IO)); d += 64) __builtin_prefetch(v + d);
     }
-    const C longest = longest_row(w.q.get(), n) + std::numeric_limits<C>::min();  // 0 means: none given
+    // 0 means: none given.
+    const C longest = longest_row(w.q.get(), n) + std::numeric_limits<C>::min();
     for (Index i = part.from, at = 0; i < part.to; i += chunk, ++at) {
       const Index end = std::min(i + chunk, part.to);
       C* reference = w.factor.get() + (k * parts(part) + at) * n;
@@ -138,7 +157,8 @@ template <class IO, class C> class Forward {
       } else {
         scores(b, h, k, t0, n, i, end, part, 0, w);
         highest(n, w, reference);
-        for (Index j = i; j < end; ++j) exponentials(n, strip_of(w, k, j, part, n), reference, w.wide.get());
+        for (Index j = i; j < end; ++j)
+          exponentials(n, strip_of(w, k, j, part, n), reference, w.wide.get());
       }
       add_sums(n, k, reference, w);
     }
@@ -148,7 +168,8 @@ template <class IO, class C> class Forward {
     C most = 0;
     for (Index t = 0; t < n; ++t) {
       Vec<C> squares{};
-      for (Index d = 0; d < p.D; d += lanes) squares += load(q + t * ldq + d) * load(q + t * ldq + d);
+      for (Index d = 0; d < p.D; d += lanes)
+        squares += load(q + t * ldq + d) * load(q + t * ldq + d);
       most = std::max(most, sum(squares));
     }
     return std::sqrt(most);
@@ -160,18 +181,21 @@ template <class IO, class C> class Forward {
   }
 
   const IO* keys(Index b, Index h, Index strip) const {
-    return (const IO*)p.k + b * p.k_stride[0] + h / (p.H / p.Hk) * p.k_stride[1] + strip * width * p.k_stride[2];
+    return (const IO*)p.k + b * p.k_stride[0] + h / (p.H / p.Hk) * p.k_stride[1] +
+           strip * width * p.k_stride[2];
   }
 
   const IO* values(Index b, Index h, Index strip) const {
-    return (const IO*)p.v + b * p.v_stride[0] + h / (p.H / p.Hk) * p.v_stride[1] + strip * width * p.v_stride[2];
+    return (const IO*)p.v + b * p.v_stride[0] + h / (p.H / p.Hk) * p.v_stride[1] +
+           strip * width * p.v_stride[2];
   }
 
-  // Scores of strips i..end. Given the length of the longest query they become exponentials at once, and
-  // w.wide their sums by lane; false, and nothing done, if a score may be too large for that (it is at most the
-  // product of the lengths of q and k). Without, w.wide is the largest score by lane.
-  PHASE bool scores(Index b, Index h, Index k, Index t0, Index n, Index i, Index end, Part part, C longest,
-                    Worker& w) {
+  // Scores of strips i..end. Given the length of the longest query they become exponentials at
+  // once, and w.wide their sums by lane; false, and nothing done, if a score may be too large for
+  // that (it is at most the product of the lengths of q and k). Without, w.wide is the largest
+  // score by lane.
+  PHASE bool scores(Index b, Index h, Index k, Index t0, Index n, Index i, Index end, Part part,
+                    C longest, Worker& w) {
     C* wide = w.wide.get();
     std::fill_n(wide, n * lanes, longest ? C(0) : -std::numeric_limits<C>::infinity());
     for (; i < end; ++i) {
@@ -180,7 +204,8 @@ template <class IO, class C> class Forward {
         dots(keys(b, h, i), columns_of(i), n, w.q.get(), tile);
       } else {
         pack_columns<C, IO>(keys(b, h, i), p.k_stride[2], columns_of(i), p.D, w.packed.get());
-        if (longest && !(longest * longest * longest_square(w.packed.get(), p.D) < safe * safe)) return false;
+        if (longest && !(longest * longest * longest_square(w.packed.get(), p.D) < safe * safe))
+          return false;
         strip_product<C>(n, columns_of(i), {w.q.get(), ldq, 1, p.D, 0}, p.D, w.packed.get(), tile);
       }
       adjust<C>(p, b, h, t0, n, i * width, columns_of(i), tile, nullptr);
@@ -188,7 +213,8 @@ template <class IO, class C> class Forward {
         exponentials(n, tile, nullptr, wide);
       } else {
         for (Index t = 0; t < n; ++t, tile += width)
-          store(wide + t * lanes, larger<C>(larger<C>(load(tile), load(tile + lanes)), load(wide + t * lanes)));
+          store(wide + t * lanes,
+                larger<C>(larger<C>(load(tile), load(tile + lanes)), load(wide + t * lanes)));
       }
     }
     return true;
@@ -204,7 +230,8 @@ template <class IO, class C> class Forward {
     }
   }
 
-  // The largest score of each row as the reference, or 0 where all are -inf; w.wide is cleared for sums.
+  // The largest score of each row as the reference, or 0 where all are -inf; w.wide is cleared for
+  // sums.
   static void highest(Index n, Worker& w, C* reference) {
     for (Index t = 0; t < n; ++t) {
       const C x = top<C>(load(w.wide.get() + t * lanes));
@@ -213,8 +240,9 @@ template <class IO, class C> class Forward {
     std::fill_n(w.wide.get(), n * lanes, C(0));
   }
 
-  // The sums of a chunk join those of the row, which are relative to the largest reference so far. A chunk that is
-  // wholly masked has none: whatever it took for a reference may lie far above every true score.
+  // The sums of a chunk join those of the row, which are relative to the largest reference so far.
+  // A chunk that is wholly masked has none: whatever it took for a reference may lie far above
+  // every true score.
   static void add_sums(Index n, Index k, C* reference, Worker& w) {
     C *tops = w.top.get() + k * n, *sums = w.sum.get() + k * n;
     for (Index t = 0; t < n; ++t) {
@@ -257,10 +285,12 @@ template <class IO, class C> class Forward {
   }
 
   // From the references of each chunk to the factors that make its exponentials attention.
-  PHASE void normalise(Index b, Index h, Index k, Index t0, Index n, Part part, Worker& w, Team team) {
+  PHASE void normalise(Index b, Index h, Index k, Index t0, Index n, Part part, Worker& w,
+                       Team team) {
     for (Index t = 0; t < n; ++t) {
       C highest = -std::numeric_limits<C>::infinity(), all = 0;
-      for (int m = 0; m < team.size; ++m) highest = std::max(highest, workers[team.base + m].top.get()[k * n + t]);
+      for (int m = 0; m < team.size; ++m)
+        highest = std::max(highest, workers[team.base + m].top.get()[k * n + t]);
       for (int m = 0; m < team.size; ++m) {
         const Worker& x = workers[team.base + m];
         const C sum = x.sum.get()[k * n + t], top = x.top.get()[k * n + t];
@@ -272,7 +302,8 @@ template <class IO, class C> class Forward {
         C& factor = w.factor.get()[(k * parts(part) + at) * n + t];
         factor = factor == highest ? inverse : std::exp(factor - highest) * inverse;
       }
-      if (C* norm = norm_of(b, h, t0 + t); norm && team.rank == 0) norm[0] = nothing ? C(0) : highest, norm[1] = inverse;
+      if (C* norm = norm_of(b, h, t0 + t); norm && team.rank == 0)
+        norm[0] = nothing ? C(0) : highest, norm[1] = inverse;
     }
   }
 
@@ -281,18 +312,20 @@ template <class IO, class C> class Forward {
   }
 
   // The rule on strips i..end, chunk `at`, and dropout; whether anything there is plain.
-  PHASE bool weights(Index b, Index first, Index t0, Index n, Index i, Index end, Part part, Index at, Worker& w) {
+  PHASE bool weights(Index b, Index first, Index t0, Index n, Index i, Index end, Part part,
+                     Index at, Worker& w) {
     const std::uint8_t* felt = felt_rows(p, b, t0, n);
     bool plain = false;
     for (; i < end; ++i) {
       if (scope != Scope::all) flags_of(b, first, i, w);
       for (const Flags<C>& flags : w.flags) plain |= scope != Scope::all && flags.any_plain;
-      C *total = w.total.get() + (i - part.from) * width, *peak = w.peak.get() + (i - part.from) * width;
+      C *total = w.total.get() + (i - part.from) * width,
+        *peak = w.peak.get() + (i - part.from) * width;
       const Index tile_step = (part.to - part.from) * n * width;
       const Strip<C> strip{n, heads, w.flags.data(), felt, total, peak, g1, g2};
-      codes(scope, w.flags, felt)(
-          {strip, strip_of(w, 0, i, part, n), tile_step, w.factor.get() + at * n, parts(part) * n, total, peak,
-           p.renormalise ? w.sums.get() : nullptr, n * 2 * lanes});
+      codes(scope, w.flags, felt)({strip, strip_of(w, 0, i, part, n), tile_step,
+                                   w.factor.get() + at * n, parts(part) * n, total, peak,
+                                   p.renormalise ? w.sums.get() : nullptr, n * 2 * lanes});
       if (p.dropout)
         for (Index k = 0; k < heads; ++k)
           drop<C>(p, b * p.H + first + k, t0, n, i * width, strip_of(w, k, i, part, n));
@@ -301,7 +334,8 @@ template <class IO, class C> class Forward {
   }
 
   void flags_of(Index b, Index first, Index strip, Worker& w) const {
-    for (Index k = 0; k < heads; ++k) set_flags<C>(p, b, first + k, strip * width, columns_of(strip), w.flags[k]);
+    for (Index k = 0; k < heads; ++k)
+      set_flags<C>(p, b, first + k, strip * width, columns_of(strip), w.flags[k]);
   }
 
   // w.scale: what each row is multiplied with to keep its mass.
@@ -331,7 +365,8 @@ template <class IO, class C> class Forward {
         for (Index t = 0; t < n; ++t, tile += width) {
           const C inverse = C(1) / w.scale.get()[k * n + t];
           for (int j = 0; j < width; j += lanes)
-            store(tile + j, load(w.flags[k].plain + j) != C(0) ? load(tile + j) * inverse : load(tile + j));
+            store(tile + j,
+                  load(w.flags[k].plain + j) != C(0) ? load(tile + j) * inverse : load(tile + j));
         }
       }
     }
@@ -339,10 +374,12 @@ template <class IO, class C> class Forward {
 
   // out += weights V over strips i..end, for every head.
   PHASE void contexts(Index b, Index first, Index n, Index i, Index end, Part part, Worker& w) {
-    for (Index k = 0; k < heads; ++k) context(b, first + k, n, i, end, strip_of(w, k, i, part, n), w.out.get() + k * n * ldv, w);
+    for (Index k = 0; k < heads; ++k)
+      context(b, first + k, n, i, end, strip_of(w, k, i, part, n), w.out.get() + k * n * ldv, w);
   }
 
-  void context(Index b, Index h, Index n, Index i, Index end, const C* tile, C* out, Worker& w) const {
+  void context(Index b, Index h, Index n, Index i, Index end, const C* tile, C* out,
+               Worker& w) const {
     const IO* v = values(b, h, i);
     const Index positions = std::min(end * width, p.S) - i * width;
     if (n <= few) {
@@ -360,17 +397,20 @@ template <class IO, class C> class Forward {
     fetch_strip(v + width * p.v_stride[2], p.v_stride[2], p.Dv);
     for (Index t = 0; t < n; ++t, weights += width, out += ldv) {
       Index d = 0;
-      for (; d + 4 * lanes <= p.Dv; d += 4 * lanes) add_columns<4>(v + d, columns, weights, out + d);
+      for (; d + 4 * lanes <= p.Dv; d += 4 * lanes)
+        add_columns<4>(v + d, columns, weights, out + d);
       for (; d + lanes <= p.Dv; d += lanes) add_columns<1>(v + d, columns, weights, out + d);
       if (d == p.Dv) continue;
       Vec<C> x = load(out + d);
-      for (Index s = 0; s < columns; ++s) x += load_some<C>(v + s * p.v_stride[2] + d, p.Dv - d) * weights[s];
+      for (Index s = 0; s < columns; ++s)
+        x += load_some<C>(v + s * p.v_stride[2] + d, p.Dv - d) * weights[s];
       store(out + d, x);
     }
   }
 
   // Of that, so many vectors of columns, in registers all the while.
-  template <int vectors> void add_columns(const IO* v, Index columns, const C* weights, C* out) const {
+  template <int vectors>
+  void add_columns(const IO* v, Index columns, const C* weights, C* out) const {
     Vec<C> x[vectors];
     for (int j = 0; j < vectors; ++j) x[j] = load(out + j * lanes);
     for (Index s = 0; s < columns; ++s, v += p.v_stride[2])
@@ -381,9 +421,10 @@ template <class IO, class C> class Forward {
   // The context of one head of the block, summed over the team.
   PHASE void write(Index b, Index h, Index k, Index t0, Index n, Team team, const Worker& w) const {
     for (Index t = team.from(n); t < team.to(n); ++t)
-      write_row<C, IO>(team.size, [&](int m) { return workers[team.base + m].out.get() + (k * n + t) * ldv; },
-                       p.renormalise ? w.scale.get()[k * n + t] : C(1), p.Dv,
-                       (IO*)p.out + ((b * p.H + h) * p.T + t0 + t) * p.Dv);
+      write_row<C, IO>(
+          team.size, [&](int m) { return workers[team.base + m].out.get() + (k * n + t) * ldv; },
+          p.renormalise ? w.scale.get()[k * n + t] : C(1), p.Dv,
+          (IO*)p.out + ((b * p.H + h) * p.T + t0 + t) * p.Dv);
   }
 };
 

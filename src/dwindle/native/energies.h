@@ -1,9 +1,10 @@
-// Energies of additive attention, e_i = v . tanh(k_i + q + w c_i), and their gradients, which compute the tanh again.
+// Energies of additive attention, e_i = v . tanh(k_i + q + w c_i), and their gradients, which
+// compute the tanh again.
 //
-// tanh z = 1 - 2 r and its slope is 4 r (1 - r), with r = 1 / (1 + e^2z). Without w, and where no k or q is far out,
-// e^2z is the product of e^2k, which serves all steps, and e^2q: no exponential is left inside. Plain C++ with arrays
-// in and out. Queries are grouped: `group` of them in a row (beams, or the steps of a
-// loop) look at the same source.
+// tanh z = 1 - 2 r and its slope is 4 r (1 - r), with r = 1 / (1 + e^2z). Without w, and where no k
+// or q is far out, e^2z is the product of e^2k, which serves all steps, and e^2q: no exponential is
+// left inside. Plain C++ with arrays in and out. Queries are grouped: `group` of them in a row
+// (beams, or the steps of a loop) look at the same source.
 #pragma once
 #include <algorithm>
 #include <type_traits>
@@ -11,13 +12,16 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
-#include "../backends/cpu/vector.h"
+#include "vector.h"
 
 namespace dwindle::additive {
 
-constexpr int ROWS = 4;  // source positions at once, which share what is loaded and stored for a column
-constexpr double REACH = 20;  // k and q up to which e^2k e^2q is a float; energies.py has the same for the keys
-constexpr int AHEAD = 8;  // rows from where numbers are fetched into the cache: sources are larger than it
+// Source positions at once, which share what is loaded and stored for a column.
+constexpr int ROWS = 4;
+// K and q up to which e^2k e^2q is a float; energies.py has the same for the keys.
+constexpr double REACH = 20;
+// Rows from where numbers are fetched into the cache: sources are larger than it.
+constexpr int AHEAD = 8;
 
 constexpr double TWICE = 2.8853900817779268;  // 2 / ln 2: e^2z = 2^(TWICE z)
 
@@ -34,7 +38,8 @@ INLINE Vec<float> raised(Vec<float> f) {
 INLINE Vec<double> reciprocal(Vec<double> x) { return 1.0 / x; }
 INLINE Vec<float> reciprocal(Vec<float> x) {
 #if defined(__AVX512F__) && DWINDLE_VECTOR_BYTES == 64
-  const Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)x);  // 14 bits; one step of Newton's doubles them
+  // 14 bits; one step of Newton's doubles them.
+  const Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)x);
   return r + r * (1.f - x * r);
 #else
   return 1.f / x;
@@ -49,7 +54,8 @@ INLINE Vec<float> power_of_two(Vec<float> y) {
   const __m512 n = _mm512_roundscale_ps(least, _MM_FROUND_TO_NEAREST_INT);
   return (Vec<float>)_mm512_scalef_ps((__m512)raised((Vec<float>)(least - n)), n);
 #else
-  const float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits.
+  const float magic = 12582912.f;
   y = y > 60.f ? spread(60.f) : y;
   y = y < -60.f ? spread(-60.f) : y;
   const Vec<float> shifted = y + magic;
@@ -58,11 +64,11 @@ INLINE Vec<float> power_of_two(Vec<float> y) {
 }
 
 // Where r comes from: e^2k and e^2q; or k and q; or k, q and w c.
-enum Kind { NEAR, FAR, COVERED };
-template <Kind kind> using Of = std::integral_constant<Kind, kind>;
+enum Reach { NEAR, FAR, COVERED };
+template <Reach kind> using Of = std::integral_constant<Reach, kind>;
 
 // `key` is e^2k or k, `query` is e^2q or TWICE q, `cover` is TWICE w.
-template <Kind kind, class V, class C> INLINE V falling(V key, V query, V cover, C c) {
+template <Reach kind, class V, class C> INLINE V falling(V key, V query, V cover, C c) {
   if constexpr (kind == NEAR) return reciprocal(key * query + C(1));
   V z = key * C(TWICE) + query;
   if constexpr (kind == COVERED) z += cover * c;
@@ -82,10 +88,13 @@ INLINE void put(C* p, Index from, Index size, Vec<C> v, std::bool_constant<whole
 // B sources of S positions, `group` queries each, A columns. N = B * group.
 template <class C> struct Source {
   Index B, group, S, A;
-  const C *keys, *raised, *query, *score, *covered, *coverage;  // (B, S, A), e^2k or null, (N, A), (A), (A), (N, S)
-  const std::uint8_t* mask;                                     // (B, S): positions that are there
+  // (B, S, A), e^2k or null, (N, A), (A), (A), (N, S).
+  const C *keys, *raised, *query, *score, *covered, *coverage;
+  const std::uint8_t* mask;  // (B, S): positions that are there
 
-  const C* key(Kind kind, Index b, Index i) const { return (kind == NEAR ? raised : keys) + (b * S + i) * A; }
+  const C* key(Reach kind, Index b, Index i) const {
+    return (kind == NEAR ? raised : keys) + (b * S + i) * A;
+  }
   std::vector<Index> rows(Index b) const {
     std::vector<Index> there;
     for (Index i = 0; i < S; ++i)
@@ -110,7 +119,8 @@ template <class C, class Step> INLINE void columns(Index size, Step step) {
   if (j < size) step(j, std::false_type{});
 }
 
-// step(from, std::integral_constant<int, count>) for `size` things, ROWS at once and then one by one.
+// step(from, std::integral_constant<int, count>) for `size` things, ROWS at once and then one by
+// one.
 template <class Step> INLINE void blocks(Index size, Step step) {
   Index i = 0;
   for (; i + ROWS <= size; i += ROWS) step(i, std::integral_constant<int, ROWS>{});
@@ -124,7 +134,7 @@ template <class C> std::vector<C> scaled(const C* x, Index size) {
 }
 
 // A query as `falling` wants it.
-template <Kind kind, class C> std::vector<C> prepared(const C* query, Index size) {
+template <Reach kind, class C> std::vector<C> prepared(const C* query, Index size) {
   std::vector<C> out = scaled(query, kind == NEAR ? 0 : size);
   if constexpr (kind == NEAR) {
     out.resize(size);
@@ -136,8 +146,9 @@ template <Kind kind, class C> std::vector<C> prepared(const C* query, Index size
 }
 
 // Energies of query n with `count` positions `rows` of source b.
-template <Kind kind, int count, class C>
-void energies(const Source<C>& x, Index b, Index n, const Index* rows, const C* query, const C* cover, C* out) {
+template <Reach kind, int count, class C> void energies(const Source<C>& x, Index b, Index n,
+                                                        const Index* rows, const C* query,
+                                                        const C* cover, C* out) {
   Vec<C> sums[count] = {};
   C c[count];
   for (int k = 0; k < count; ++k) c[k] = kind == COVERED ? x.coverage[n * x.S + rows[k]] : 0;
@@ -166,16 +177,18 @@ template <class C> void energies(const Source<C>& x, C* out, int threads) {
         queries.push_back(prepared<kind()>(x.query + n * x.A, x.A));
       blocks(rows.size(), [&](Index i, auto count) {
         for (Index g = 0; g < x.group; ++g)
-          energies<kind(), count()>(x, b, b * x.group + g, &rows[i], queries[g].data(), cover.data(), out);
+          energies<kind(), count()>(x, b, b * x.group + g, &rows[i], queries[g].data(),
+                                    cover.data(), out);
       });
     });
   }
 }
 
-// Gradients of the query before its v: `sums` (A); and of the coverage at `count` positions `rows` of source b.
-template <Kind kind, int count, class C>
-void gradients(const Source<C>& x, const C* energy, Index b, Index n, const Index* rows, const C* query, const C* cover,
-               C* sums, C* coverage) {
+// Gradients of the query before its v: `sums` (A); and of the coverage at `count` positions `rows`
+// of source b.
+template <Reach kind, int count, class C>
+void gradients(const Source<C>& x, const C* energy, Index b, Index n, const Index* rows,
+               const C* query, const C* cover, C* sums, C* coverage) {
   C given[count], c[count];
   Vec<C> back[count] = {};
   for (int k = 0; k < count; ++k) {
@@ -190,7 +203,8 @@ void gradients(const Source<C>& x, const C* energy, Index b, Index n, const Inde
 #pragma GCC unroll 4
     for (int k = 0; k < count; ++k) {
       const C* key = x.key(kind, b, rows[k]);
-      const Vec<C> r = falling<kind>(part(key, j, x.A, whole), q, w, c[k]), slope = given[k] * (r - r * r);
+      const Vec<C> r = falling<kind>(part(key, j, x.A, whole), q, w, c[k]),
+                   slope = given[k] * (r - r * r);
       slopes += slope;
       if constexpr (kind == COVERED) back[k] += slope * along;
       __builtin_prefetch(key + j + AHEAD * x.A);
@@ -202,7 +216,8 @@ void gradients(const Source<C>& x, const C* energy, Index b, Index n, const Inde
 }
 
 // Those of the query (N, A) and the coverage (N, S), given those of the energies (N, S).
-template <class C> void gradients(const Source<C>& x, const C* energy, C* dquery, C* dcoverage, int threads) {
+template <class C>
+void gradients(const Source<C>& x, const C* energy, C* dquery, C* dcoverage, int threads) {
   const std::vector<C> cover = scaled(x.covered, x.A);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (Index b = 0; b < x.B; ++b) {
@@ -213,7 +228,8 @@ template <class C> void gradients(const Source<C>& x, const C* energy, C* dquery
       by_kind(x, n, n + 1, [&](auto kind) {
         const std::vector<C> query = prepared<kind()>(x.query + n * x.A, x.A);
         blocks(rows.size(), [&](Index i, auto count) {
-          gradients<kind(), count()>(x, energy, b, n, &rows[i], query.data(), cover.data(), sums.data(), dcoverage);
+          gradients<kind(), count()>(x, energy, b, n, &rows[i], query.data(), cover.data(),
+                                     sums.data(), dcoverage);
         });
       });
       for (Index j = 0; j < x.A; ++j) dquery[n * x.A + j] = 4 * x.score[j] * sums[j];
@@ -221,22 +237,29 @@ template <class C> void gradients(const Source<C>& x, const C* energy, C* dquery
   }
 }
 
-// Gradients of what all queries share: keys (B, S, A) and, for each source, score and covered (B, A).
-template <class C> struct Shared { C *keys, *score, *covered; };
+// Gradients of what all queries share: keys (B, S, A) and, for each source, score and covered (B,
+// A).
+template <class C> struct Shared {
+  C *keys, *score, *covered;
+};
 
-// One vector of columns from j on, `count` positions `rows` of source b, all queries. `query` has a vector of each;
-// `given` and `c` are the energies' gradient and the coverage, `count` numbers of each query.
-template <Kind kind, int count, class C, class Whole>
-void shared(const Source<C>& x, const Shared<C>& to, Index b, const Index* rows, Index j, Whole whole, const C* query,
-            const C* cover, const C* given, const C* c) {
+// One vector of columns from j on, `count` positions `rows` of source b, all queries. `query` has a
+// vector of each; `given` and `c` are the energies' gradient and the coverage, `count` numbers of
+// each query.
+template <Reach kind, int count, class C, class Whole>
+void shared(const Source<C>& x, const Shared<C>& to, Index b, const Index* rows, Index j,
+            Whole whole, const C* query, const C* cover, const C* given, const C* c) {
   Vec<C> keys[count], slopes[count] = {}, heights[count] = {}, along{};
-  const Vec<C> w = kind == COVERED ? part(cover, j, x.A, whole) : Vec<C>{}, v = part(x.score, j, x.A, whole);
+  const Vec<C> w = kind == COVERED ? part(cover, j, x.A, whole) : Vec<C>{},
+               v = part(x.score, j, x.A, whole);
   for (int k = 0; k < count; ++k) keys[k] = part(x.key(kind, b, rows[k]), j, x.A, whole);
-  for (Index g = 0; g < x.group; ++g, query += Simd<C>::lanes, given += count, c += kind == COVERED ? count : 0) {
+  for (Index g = 0; g < x.group;
+       ++g, query += Simd<C>::lanes, given += count, c += kind == COVERED ? count : 0) {
     const Vec<C> q = load(query);
 #pragma GCC unroll 4
     for (int k = 0; k < count; ++k) {
-      const Vec<C> r = falling<kind>(keys[k], q, w, kind == COVERED ? c[k] : 0), slope = given[k] * (r - r * r);
+      const Vec<C> r = falling<kind>(keys[k], q, w, kind == COVERED ? c[k] : 0),
+                   slope = given[k] * (r - r * r);
       slopes[k] += slope;
       heights[k] += given[k] * (C(0.5) - r);
       if constexpr (kind == COVERED) along += slope * c[k];
@@ -249,11 +272,14 @@ void shared(const Source<C>& x, const Shared<C>& to, Index b, const Index* rows,
   }
   C *score = to.score + b * x.A, *covered = to.covered + b * x.A;
   put(score, j, x.A, part(score, j, x.A, whole) + C(2) * height, whole);
-  if constexpr (kind == COVERED) put(covered, j, x.A, part(covered, j, x.A, whole) + C(4) * v * along, whole);
+  if constexpr (kind == COVERED)
+    put(covered, j, x.A, part(covered, j, x.A, whole) + C(4) * v * along, whole);
 }
 
-// (group, S) of the real positions, so that a block of them is together: its numbers for one query, for the next.
-template <class C> std::vector<C> by_block(const Source<C>& x, const std::vector<Index>& rows, const C* from) {
+// (group, S) of the real positions, so that a block of them is together: its numbers for one query,
+// for the next.
+template <class C>
+std::vector<C> by_block(const Source<C>& x, const std::vector<Index>& rows, const C* from) {
   std::vector<C> out;
   out.reserve(x.group * rows.size());
   blocks(rows.size(), [&](Index i, auto count) {
@@ -264,7 +290,7 @@ template <class C> std::vector<C> by_block(const Source<C>& x, const std::vector
 }
 
 // (group, A) turned into vectors of columns: that of one query, that of the next.
-template <Kind kind, class C> std::vector<C> by_columns(const Source<C>& x, Index b) {
+template <Reach kind, class C> std::vector<C> by_columns(const Source<C>& x, Index b) {
   constexpr int n = Simd<C>::lanes;
   std::vector<C> out((x.A + n - 1) / n * n * x.group);
   for (Index g = 0; g < x.group; ++g) {
@@ -275,19 +301,22 @@ template <Kind kind, class C> std::vector<C> by_columns(const Source<C>& x, Inde
 }
 
 // `to` is zero before. A key stays in registers while all queries go over it.
-template <class C> void shared(const Source<C>& x, const C* energy, const Shared<C>& to, int threads) {
+template <class C>
+void shared(const Source<C>& x, const C* energy, const Shared<C>& to, int threads) {
   const std::vector<C> cover = scaled(x.covered, x.A);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (Index b = 0; b < x.B; ++b) {
     const std::vector<Index> rows = x.rows(b);
     const std::vector<C> given = by_block(x, rows, energy + b * x.group * x.S);
-    const std::vector<C> c = x.covered ? by_block(x, rows, x.coverage + b * x.group * x.S) : std::vector<C>{};
+    const std::vector<C> c =
+        x.covered ? by_block(x, rows, x.coverage + b * x.group * x.S) : std::vector<C>{};
     by_kind(x, b * x.group, (b + 1) * x.group, [&](auto kind) {
       const std::vector<C> queries = by_columns<kind()>(x, b);
       columns<C>(x.A, [&](Index j, auto whole) {
         blocks(rows.size(), [&](Index i, auto count) {
           shared<kind(), count()>(x, to, b, &rows[i], j, whole, &queries[j * x.group], cover.data(),
-                                  &given[i * x.group], c.data() + (kind() == COVERED ? i * x.group : 0));
+                                  &given[i * x.group],
+                                  c.data() + (kind() == COVERED ? i * x.group : 0));
         });
       });
     });

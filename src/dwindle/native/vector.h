@@ -1,6 +1,7 @@
 // Vectors of the machine's width and the few functions on them that the kernel needs.
 //
-// GCC's vector extensions: the same source becomes AVX2, AVX-512, NEON or plain SSE. Knows no attention.
+// GCC's vector extensions: the same source becomes AVX2, AVX-512, NEON or plain SSE. Knows no
+// attention.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -24,16 +25,24 @@ namespace dwindle {
 
 using Index = std::int64_t;
 
-struct Bfloat16 { std::uint16_t bits; };
+struct Bfloat16 {
+  std::uint16_t bits;
+};
 #if defined(__FLT16_MAX__)
 using Half = _Float16;
 #else
-struct Half { std::uint16_t bits; };
+struct Half {
+  std::uint16_t bits;
+};
 #endif
 
 template <class C> struct Types;
-template <> struct Types<float> { typedef std::int32_t Int; };
-template <> struct Types<double> { typedef std::int64_t Int; };
+template <> struct Types<float> {
+  typedef std::int32_t Int;
+};
+template <> struct Types<double> {
+  typedef std::int64_t Int;
+};
 
 template <class C> struct Simd {
   static constexpr int lanes = DWINDLE_VECTOR_BYTES / sizeof(C);
@@ -44,10 +53,18 @@ template <class C> struct Simd {
 template <class C> using Vec = typename Simd<C>::Vec;
 template <class C> using IVec = typename Simd<C>::IVec;
 
-template <class C> INLINE Vec<C> load(const C* p) { Vec<C> v; std::memcpy(&v, p, sizeof v); return v; }
+template <class C> INLINE Vec<C> load(const C* p) {
+  Vec<C> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
 template <class C> INLINE void store(C* p, Vec<C> v) { std::memcpy(p, &v, sizeof v); }
 template <class C> INLINE Vec<C> spread(C x) { return x - Vec<C>{}; }  // x + 0 is not x for -0
 template <class C> INLINE Vec<C> larger(Vec<C> a, Vec<C> b) { return a > b ? a : b; }
+// The same, but NaN if one of them is: a peak must not hide attention that went wrong.
+template <class C> INLINE Vec<C> larger_or_nan(Vec<C> a, Vec<C> b) {
+  return (a > b) | (a != a) ? a : b;
+}
 
 // Numbers in memory (float, double, bfloat16, float16) to and from the type C of the arithmetic.
 template <class C> INLINE C widen(C x) { return x; }
@@ -71,7 +88,8 @@ INLINE float widen(Half h) {
   const int exponent = (h.bits >> 10) & 31, mantissa = h.bits & 1023;
   const float sign = h.bits >> 15 ? -1.f : 1.f;
   if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
-  return sign * std::ldexp(float(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
+  return sign *
+         std::ldexp(float(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
 }
 template <> INLINE Half narrow<Half, float>(float x) {
   const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
@@ -93,14 +111,16 @@ template <class C, class IO> INLINE Vec<C> load_as(const IO* p) {
 }
 template <> INLINE Vec<float> load_as<float, float>(const float* p) { return load(p); }
 template <> INLINE Vec<double> load_as<double, double>(const double* p) { return load(p); }
-template <class C, class IO> INLINE Vec<C> load_some(const IO* p, Index n) {  // the first n lanes, then zeros
+// The first n lanes, then zeros.
+template <class C, class IO> INLINE Vec<C> load_some(const IO* p, Index n) {
   Vec<C> v{};
   for (Index j = 0; j < n; ++j) v[j] = widen(p[j]);
   return v;
 }
 
 // Lane j with lane j ^ step, for every lane.
-template <class C, int step, std::size_t... j> INLINE Vec<C> crossed(Vec<C> v, std::index_sequence<j...>) {
+template <class C, int step, std::size_t... j>
+INLINE Vec<C> crossed(Vec<C> v, std::index_sequence<j...>) {
 #if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
   return __builtin_shufflevector(v, v, int(j ^ step)...);
 #else
@@ -110,7 +130,9 @@ template <class C, int step, std::size_t... j> INLINE Vec<C> crossed(Vec<C> v, s
 // All lanes joined in log2(lanes) rounds; every lane then has the result.
 template <class C, int step = Simd<C>::lanes / 2, class Join> INLINE C joined(Vec<C> v, Join join) {
   if constexpr (step == 0) return v[0];
-  else return joined<C, step / 2>(join(v, crossed<C, step>(v, std::make_index_sequence<Simd<C>::lanes>{})), join);
+  else
+    return joined<C, step / 2>(
+        join(v, crossed<C, step>(v, std::make_index_sequence<Simd<C>::lanes>{})), join);
 }
 template <class V> INLINE auto sum(V v) {
   return joined<std::remove_cvref_t<decltype(v[0])>>(v, [](V a, V b) { return a + b; });
@@ -119,9 +141,11 @@ template <class C> INLINE C top(Vec<C> v) {
   return joined<C>(v, [](Vec<C> a, Vec<C> b) { return larger<C>(a, b); });
 }
 
-// e^x for x <= 0 or moderate: 2^n times a polynomial on [-ln2/2, ln2/2]; zero below the smallest normal.
+// e^x for x <= 0 or moderate: 2^n times a polynomial on [-ln2/2, ln2/2]; zero below the smallest
+// normal.
 INLINE Vec<float> exponential(Vec<float> x) {
-  const float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits.
+  const float magic = 12582912.f;
   const Vec<float> shifted = x * 1.44269504088896341f + magic;
   const Vec<float> n = shifted - magic;
   const Vec<float> r = (x - n * 0.693145751953125f) - n * 1.42860677e-6f;
@@ -188,7 +212,8 @@ INLINE void exchange(Vec<C>& a, Vec<C>& b, std::index_sequence<j...>) {
   a = __builtin_shufflevector(x, y, ((j & step) ? n + int(j) - step : int(j))...);
   b = __builtin_shufflevector(x, y, ((j & step) ? n + int(j) : int(j) + step)...);
 #else
-  ((a[j] = (j & step) ? y[(j - step) % n] : x[j], b[j] = (j & step) ? y[j] : x[(j + step) % n]), ...);
+  ((a[j] = (j & step) ? y[(j - step) % n] : x[j], b[j] = (j & step) ? y[j] : x[(j + step) % n]),
+   ...);
 #endif
 }
 template <class C, int step = 1> INLINE void transpose(Vec<C>* rows) {

@@ -1,0 +1,527 @@
+"""The Triton kernels as the compiler leaves them, for cards that are not here: ``make gpu-check``.
+
+Compiles every kernel for every target and counts: tensor-core instructions, registers, spilled
+bytes, shared memory, instructions of a tile. No kernel is run and no time is measured. It knows the
+compiler's files; the numbers that the kernels compute are compared elsewhere
+(tests/core/test_triton.py).
+"""
+
+import argparse
+import importlib.util
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from dwindle.core.backends import triton_kernels, triton_launch, triton_tiles
+from dwindle.core.backends.triton_tiles import Tile
+from dwindle.core.functional import checked_call
+
+TARGETS = {
+    "sm_75": GPUTarget("cuda", 75, 32),
+    "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+}
+_SHARED = {"sm_75": 64, "sm_80": 163, "sm_90": 227, "gfx942": 64}  # kB that one block may have
+_SHARED_ALL = {"sm_75": 64, "sm_80": 164, "sm_90": 228, "gfx942": 64}  # kB of a processor
+_THREADS = {"sm_75": 1024, "sm_80": 2048, "sm_90": 2048, "gfx942": 2048}
+_TYPES = {
+    torch.float32: "fp32",
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+    torch.uint8: "u8",
+    torch.bool: "i1",
+}
+_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with the arguments that a call gave it."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    constants: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Counts from a compiled kernel."""
+
+    name: str
+    target: str
+    tile: str
+    registers: int
+    spilled: int
+    """Bytes a thread."""
+    shared: int
+    """Bytes a block."""
+    threads: int
+    tensor: int
+    """Tensor-core instructions in the whole kernel."""
+    scalar: int
+    """Scalar multiplications with addition, likewise."""
+    products: int
+    """Number of products in its source, for which there must be tensor-core instructions."""
+    loop: float
+    """Instructions of the innermost loops, for each element of the tile."""
+    depth: float
+    """Multiplications on tensor cores in those loops, for each element of the tile."""
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks that fit on one processor."""
+        file = 65536 if self.target != "gfx942" else 4 * 512 * 64
+        by_registers = file // (max(1, -(-self.registers // 8) * 8) * self.threads)
+        by_memory = _SHARED_ALL[self.target] * 1024 // max(1, self.shared + 1024)
+        return min(by_registers, by_memory, _THREADS[self.target] // self.threads)
+
+    def faults(self) -> list[str]:
+        """Reasons why it must not be shipped."""
+        found = []
+        if self.spilled:
+            found.append(f"{self.spilled} bytes spilled")
+        if self.shared > _SHARED[self.target] * 1024:
+            found.append(f"{self.shared} bytes of shared memory")
+        if self.products and not self.tensor:
+            found.append("no tensor cores")
+        return found
+
+
+def launches(
+    rule: str,
+    dtype: torch.dtype,
+    head: int,
+    options: dict[str, Any] | None = None,
+    rows: int = 128,
+    source: int = 1024,
+) -> list[Launch]:
+    """The kernels of a call with gradients (without, if it has one row), with their arguments."""
+    found: list[Launch] = []
+    make: dict[str, Any] = {"dtype": dtype, "device": "meta", "requires_grad": rows > 1}
+    q, k, v = (torch.empty(4, 16, n, head, **make) for n in (rows, source, source))
+    call = checked_call(q, k, v, rule=rule, **(options or {}))
+    with _recorded(found):
+        context, after = triton_launch.attention(call)
+        if rows > 1:
+            torch.autograd.backward(context.sum() + after.total.sum())
+    return found
+
+
+@contextmanager
+def _recorded(found: list[Launch]) -> Iterator[None]:
+    """Kernels are written down instead of started."""
+
+    def note(kernel: Any, grid: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        found.append(
+            Launch(
+                (kernel.base_fn if hasattr(kernel, "base_fn") else kernel).__name__,
+                arguments,
+                constants,
+            )
+        )
+
+    tiles: Any = triton_tiles
+    launching: Any = triton_launch
+    kept = tiles.launch, launching.launch
+    tiles.launch = launching.launch = note
+    try:
+        yield
+    finally:
+        tiles.launch, launching.launch = kept
+
+
+def compiled(launch: Launch, tile: Tile | None, target: str) -> Compiled:
+    """Compile a kernel for a target with a tile (None: what it was started with)."""
+    function = getattr(triton_kernels, launch.name)
+    constants = dict(launch.constants)
+    options = {
+        "num_warps": constants.pop("num_warps", 4),
+        "num_stages": constants.pop("num_stages", 2),
+    }
+    if tile is not None:
+        constants |= tile.sizes
+        options = {"num_warps": tile.warps, "num_stages": tile.stages}
+    arguments = [_for(target, x) for x in launch.arguments]
+    if "PRODUCTS" in constants and target in ("sm_80", "sm_90"):
+        constants["PRODUCTS"] = "tf32"
+    binary = build(function, arguments, constants, TARGETS[target], options)
+    sizes = constants["BLOCK"] * constants.get("ROWS", 1)
+    return counted(binary, launch.name, target, sizes)
+
+
+def _for(target: str, x: Any) -> Any:
+    return (
+        x._replace(ptx=None) if isinstance(x, triton_kernels.Problem) and target == "gfx942" else x
+    )
+
+
+def build(
+    function: Any, arguments: list[Any], constants: dict[str, Any], target: GPUTarget, options: Any
+) -> Any:
+    """A compiled kernel, specialised on its arguments as Triton itself would at a call."""
+    names = function.arg_names
+    signature: dict[str, Any] = {}
+    fixed: dict[Any, Any] = {}
+    hints: dict[tuple[int, ...], Any] = {}
+    for i, x in enumerate(arguments):
+        signature[names[i]] = _typed(x, (i,), fixed, hints)
+    for name, x in constants.items():
+        signature[name] = "constexpr"
+        fixed[(names.index(name),)] = x
+    source = ASTSource(fn=function, signature=signature, constexprs=fixed, attrs=hints)
+    return triton.compile(source, target=target, options={"enable_fp_fusion": True, **options})
+
+
+def _typed(
+    x: Any, path: tuple[int, ...], fixed: dict[Any, Any], hints: dict[tuple[int, ...], Any]
+) -> Any:
+    """The type of an argument; fills in its constant parts, and those that are multiples of 16."""
+    if isinstance(x, tuple):
+        parts = [_typed(y, (*path, i), fixed, hints) for i, y in enumerate(x)]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    if isinstance(x, Tensor):
+        hints[path] = [["tt.divisibility", 16]]
+        return "*" + _TYPES[x.dtype]
+    if x is None or (isinstance(x, int) and x == 1):
+        fixed[path] = x
+        return "constexpr"
+    if isinstance(x, float):
+        return "fp32"
+    if x % 16 == 0:
+        hints[path] = [["tt.divisibility", 16]]
+    return "i32"
+
+
+def counted(binary: Any, name: str, target: str, elements: int) -> Compiled:
+    """Counts of a compiled kernel whose tile has so many elements."""
+    threads = binary.metadata.num_warps * TARGETS[target].warp_size
+    products = binary.asm["ttir"].count("tt.dot ")
+    if target == "gfx942":
+        registers, spilled, code = _amd(binary.asm["amdgcn"])
+    else:
+        registers, spilled, code = _nvidia(binary.asm["cubin"])
+    loop = [line for start, stop in _innermost(code) for line in code[start : stop + 1]]
+    kinds = Counter(_kind(line) for line in code)
+    each = threads / elements
+    depth = (
+        sum(_multiplications(line) for line in loop)
+        / elements
+        * (threads // TARGETS[target].warp_size)
+    )
+    return Compiled(
+        name=name,
+        target=target,
+        tile=f"{elements} x {threads // 32} warps",
+        registers=registers,
+        spilled=spilled,
+        shared=binary.metadata.shared,
+        threads=threads,
+        tensor=kinds["tensor"],
+        scalar=kinds["fma"],
+        products=products,
+        loop=sum(not line.startswith(".") for line in loop) * each,
+        depth=depth,
+    )
+
+
+def _nvidia(cubin: bytes) -> tuple[int, int, list[str]]:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        usage = subprocess.run(
+            [_TOOLS / "cuobjdump", "-res-usage", file.name],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = subprocess.run(
+            [_TOOLS / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", usage.stdout)
+    if found is None:
+        raise OSError("cuobjdump printed no registers")
+    code = []
+    for line in text.splitlines():
+        label = re.match(r"(\.L\w+):", line.strip())
+        instruction = re.search(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][^;]*);", line)
+        if label:
+            code.append(label[1])
+        elif instruction and not instruction[1].startswith("NOP"):
+            code.append(instruction[1])
+    spills = any(line.startswith(("STL", "LDL")) for line in code)  # a stack may also be empty
+    return int(found[1]), int(found[2]) if spills else 0, code
+
+
+def _amd(text: str) -> tuple[int, int, list[str]]:
+    def number(name: str) -> int:
+        found = re.search(rf"\.{name}:\s+(\d+)", text)
+        return int(found[1]) if found else 0
+
+    registers = number("vgpr_count") + number("agpr_count")
+    code = []
+    for line in text.splitlines():
+        label = re.match(r"(\.L\w+):", line)
+        instruction = re.match(r"\t([a-z]\w+.*)", line)
+        if label:
+            code.append(label[1])
+        elif instruction:
+            code.append(instruction[1].upper().replace("S_CBRANCH", "BRA S_CBRANCH"))
+    return registers, 4 * (number("vgpr_spill_count")), code
+
+
+def _innermost(code: list[str]) -> list[tuple[int, int]]:
+    """Loops that have tensor-core instructions, and no such loop inside."""
+    labels = {line: i for i, line in enumerate(code) if line.startswith(".L")}
+    loops = []
+    for i, line in enumerate(code):
+        goal = re.search(r"(\.L\w+)", line) if line.startswith("BRA") else None
+        start = labels.get(goal[1], len(code)) if goal else len(code)
+        if start < i and any(_kind(x) == "tensor" for x in code[start:i]):
+            loops.append((start, i))
+    return [a for a in loops if not any(b != a and a[0] <= b[0] and b[1] <= a[1] for b in loops)]
+
+
+def _kind(line: str) -> str:
+    name = line.split()[0].split(".")[0]
+    if name in ("HMMA", "HGMMA", "IMMA", "DMMA") or name.startswith("V_MFMA"):
+        return "tensor"
+    return "fma" if name in ("FFMA", "HFMA2") or name.startswith(("V_FMA", "V_PK_FMA")) else "other"
+
+
+def _multiplications(line: str) -> int:
+    """Of a tensor-core instruction, by one warp."""
+    name = line.split()[0]
+    if found := re.match(r"HMMA\.(16816|1688|1684|884)\b", name):
+        return {"16816": 16 * 8 * 16, "1688": 16 * 8 * 8, "1684": 16 * 8 * 4, "884": 8 * 8 * 4}[
+            found[1]
+        ]
+    if found := re.match(r"HGMMA\.(\d+)x(\d+)x(\d+)", name):  # by four warps together
+        return int(found[1]) * int(found[2]) * int(found[3]) // 4
+    if found := re.match(r"V_MFMA_F32_(\d+)X(\d+)X(\d+)", name):
+        return int(found[1]) * int(found[2]) * int(found[3])
+    return 0
+
+
+_RULES = ("plain", "dim:log", "dim:power(0.65)", "dim:boxcox(-1)", "dydim:log,power(0.5)")
+_SHORT_RULES = ("dim:power(0.65)", "dydim:log,power(0.5)")
+
+
+def cases(dtype: torch.dtype, short: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Rules and options to compile, with a name each."""
+    for rule in _SHORT_RULES if short else _RULES:
+        yield rule, "", {}
+    if short:
+        return
+
+    def flags(*size: int) -> Tensor:
+        return torch.empty(*size, dtype=torch.bool, device="meta")
+
+    rule = _SHORT_RULES[1]
+    yield rule, "padding", {"mask": flags(4, 1, 1, 1024)}
+    yield rule, "causal", {"mask": flags(4, 1, 128, 1024)}
+    yield rule, "bias", {"bias": torch.empty(1, 16, 128, 1024, device="meta").requires_grad_()}
+    yield rule, "softcap", {"softcap": 30.0}
+    yield rule, "dropout", {"dropout": 0.1}
+    yield rule, "protected", {"protected": flags(4, 1024)}
+    yield (
+        rule,
+        "prompt",
+        {"source": flags(4, 1000), "rows": flags(4, 128), "mask": flags(4, 1, 128, 1024)},
+    )
+    yield f"{rule}+detach_gate", "", {}
+    yield f"{rule}+renormalise", "protected", {"protected": flags(4, 1024)}
+    yield f"{rule}+share_heads", "", {}
+
+
+def checked(
+    targets: list[str], heads: list[int], dtypes: list[torch.dtype], short: bool
+) -> Iterator[tuple[str, Compiled]]:
+    """Every kernel, tile, case, dtype, head size and target, with its case by name."""
+    for target in targets:
+        for dtype in dtypes:
+            if target == "sm_75" and dtype == torch.bfloat16:
+                continue  # it has none
+            for head in heads:
+                for rule, option, given in cases(dtype, short):
+                    seen = launches(rule, dtype, head, given)
+                    seen += [] if short else launches(rule, dtype, head, _one_row(given), rows=1)
+                    for launch in seen:
+                        tiles: list[Any] = [None]
+                        if "CLASS" in launch.constants:
+                            tiles = list(
+                                triton_tiles.choices(
+                                    launch.name, triton_tiles.wide(head), dtype.itemsize
+                                )
+                            )
+                        for tile in tiles[:1] if short else tiles:
+                            name = " ".join([rule, option, _TYPES[dtype], str(head)])
+                            yield name, compiled(launch, tile, target)
+
+
+def _one_row(options: dict[str, Any]) -> dict[str, Any]:
+    """The same options for a single row, without gradients."""
+    cut = {name: x[:, :, :1] if name in ("mask", "bias") else x for name, x in options.items()}
+    cut = {name: x[:, :1] if name == "rows" else x for name, x in cut.items()}
+    return {name: x.detach() if isinstance(x, Tensor) else x for name, x in cut.items()}
+
+
+def tutorial(path: Path, target: str, head: int) -> list[Compiled]:
+    """Triton's own fused attention, both ways, from its tutorial 06-fused-attention.py."""
+    text = path.read_text(encoding="utf-8").split("class _attention(")[0]
+    driver = "triton.runtime.driver.active."
+    arch = TARGETS[target].arch
+    text = text.replace(driver + "get_active_torch_device()", "None")
+    text = text.replace(driver + "get_current_target()", "TARGET").replace(
+        "torch.cuda.get_device_capability()[0]", str(arch // 10)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder) / "tutorial.py"
+        module.write_text(
+            f"from dwindle.bench.compiled import TARGETS\nTARGET = TARGETS[{target!r}]\n" + text,
+            encoding="utf-8",
+        )
+        spec = importlib.util.spec_from_file_location("tutorial", module)
+        if spec is None or spec.loader is None:
+            raise OSError(f"{path} cannot be read as a module")
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        half = torch.empty(4, 16, 1024, head, dtype=torch.float16, device="meta")
+        single = torch.empty(4, 16, 1024, device="meta")
+        forward = {
+            "HEAD_DIM": head,
+            "BLOCK_M": 128,
+            "BLOCK_N": 64,
+            "FP8_OUTPUT": False,
+            "STAGE": 1,
+            "warp_specialize": False,
+        }
+        forward["IS_HOPPER"] = arch == 90
+        arguments = [0.5, single, 4, 16, half, half, half, half, 1024]
+        function = vars(loaded)["_attn_fwd"]
+        function = getattr(function, "fn", function)
+        options = {"num_warps": 4 if head <= 64 else 8, "num_stages": 2}
+        first = build(function, arguments, forward, TARGETS[target], options)
+        sizes = {
+            "BLOCK_M1": 32,
+            "BLOCK_N1": 128,
+            "BLOCK_M2": 128,
+            "BLOCK_N2": 32,
+            "BLK_SLICE_FACTOR": 2,
+            "HEAD_DIM": head,
+            "CAUSAL": False,
+        }
+        strides = [16 * 1024 * head, 1024 * head, head, 1]
+        arguments = [
+            half,
+            half,
+            half,
+            0.5,
+            half,
+            half,
+            half,
+            half,
+            single,
+            single,
+            *strides,
+            16,
+            1024,
+        ]
+        second = build(
+            vars(loaded)["_attn_bwd"],
+            arguments,
+            sizes,
+            TARGETS[target],
+            {"num_warps": 4, "num_stages": 5},
+        )
+    return [
+        counted(first, "tutorial forward", target, 128 * 64),
+        counted(second, "tutorial backward", target, 128 * 32),
+    ]
+
+
+def row(case: str, found: Compiled) -> str:
+    """A line of the table."""
+    numbers = [
+        found.tensor,
+        found.scalar,
+        found.registers,
+        found.spilled,
+        found.shared,
+        found.blocks,
+    ]
+    cells = [
+        case,
+        found.name,
+        found.target,
+        found.tile,
+        *map(str, numbers),
+        f"{found.depth:.0f}",
+        f"{found.loop:.1f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+_HEAD = (
+    "| case | kernel | target | elements | tensor | fma | registers | spilled | shared | blocks "
+    "| multiplications / element | instructions / element |\n|" + "---|" * 12
+)
+
+
+def main() -> None:
+    """Print the table; exit with 1 if a kernel spills, has a product without tensor cores or needs
+    too much memory."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dwindle.bench.compiled", description=main.__doc__
+    )
+    parser.add_argument("--target", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--head", nargs="+", type=int, default=[64, 128])
+    parser.add_argument(
+        "--dtype", nargs="+", choices=["bf16", "fp16", "fp32"], default=["bf16", "fp16", "fp32"]
+    )
+    parser.add_argument("--short", action="store_true", help="two rules without options")
+    parser.add_argument(
+        "--tutorial", type=Path, help="Triton's 06-fused-attention.py, to be set beside"
+    )
+    asked = parser.parse_args()
+    if asked.tutorial and not asked.tutorial.is_file():
+        parser.error(
+            f"there is no file {asked.tutorial}: name a copy of Triton's tutorial "
+            "06-fused-attention.py"
+        )
+    names = {name: dtype for dtype, name in _TYPES.items()}
+    print(_HEAD)
+    faults = []
+    for case, found in checked(
+        asked.target, asked.head, [names[x] for x in asked.dtype], asked.short
+    ):
+        print(row(case, found), flush=True)
+        wrong = (
+            found.faults()
+            if "fp32" not in case
+            else [x for x in found.faults() if "tensor" not in x]
+        )
+        faults += [f"{case} {found.name} {found.target}: {fault}" for fault in wrong]
+    for target in [x for x in asked.target if asked.tutorial and x in ("sm_80", "sm_90")]:
+        for head in asked.head:
+            for found in tutorial(asked.tutorial, target, head):
+                print(row(f"Triton's tutorial fp16 {head}", found), flush=True)
+    print("\n".join(["", *faults, f"{len(faults)} faults"]))
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

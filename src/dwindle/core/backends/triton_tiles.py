@@ -1,0 +1,140 @@
+"""Sizes of the tiles that the Triton kernels work on, and which of them Triton tries on a device.
+
+Chosen by what the compiler makes of them (``make gpu-check``): no spilled register, two blocks to a
+processor. Which of those is fastest only the device knows; ``triton.autotune`` asks it once for
+each class of calls.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+import triton
+
+from dwindle.core.backends import triton_kernels as kernels
+from dwindle.core.backends.call import Call
+
+BETWEEN = 16
+"""Target rows between two coverages that are kept for the backward pass, whose tiles have so many
+rows."""
+
+Sizes = dict[str, int]
+Grid = tuple[int | Callable[[Sizes], int], ...]
+
+
+class Tile(NamedTuple):
+    """One choice for a kernel."""
+
+    sizes: Sizes
+    warps: int
+    stages: int
+
+
+def wide(n: int) -> int:
+    """The power of two that n numbers fit into, as Triton's blocks need it."""
+    return max(16, 1 << (n - 1).bit_length())
+
+
+def choices(name: str, width: int, bytes_each: int) -> list[Tile]:
+    """Tiles for a kernel on heads of that (padded) size, the surest first."""
+    row = width * bytes_each
+    if name == "norms":
+        sizes = (
+            {"ROWS": 128, "BLOCK": 64}
+            if row <= 128
+            else {"ROWS": 64, "BLOCK": 64 if row <= 256 else 32}
+        )
+        return [Tile(sizes, 4, stages) for stages in (2, 3)]
+    small = {"ROWS": BETWEEN, "BLOCK": 64}
+    if name != "forward":
+        return [Tile(small, 4, stages) for stages in ((1, 2) if row <= 128 else (1,))]
+    if row > 256:
+        return [Tile(small, 4, 1)]
+    large = {"ROWS": BETWEEN, "BLOCK": 128}
+    return [Tile(small, 4, 2), Tile(large, 4, 2 if row <= 128 else 1)]
+
+
+class KernelPlan(NamedTuple):
+    """A kernel for a class of calls."""
+
+    name: str
+    tiles: tuple[Tile, ...]
+    constants: dict[str, Any]
+
+    def size(self, name: str, among: Callable[..., int]) -> int:
+        """The ``min`` or ``max`` of a size over all choices."""
+        return among(tile.sizes[name] for tile in self.tiles)
+
+    def start(self, grid: Grid, *arguments: Any) -> None:
+        """Run it. A grid's functions are asked with the sizes of the tile."""
+
+        def programs(sizes: Sizes) -> tuple[int, ...]:
+            return tuple(n(sizes) if callable(n) else n for n in grid)
+
+        if len(self.tiles) > 1:
+            launch(_tuned(self.name, self.tiles), programs, arguments, self.constants)
+        else:
+            [tile] = self.tiles
+            options = {"num_warps": tile.warps, "num_stages": tile.stages}
+            constants = self.constants | tile.sizes | options
+            launch(getattr(kernels, self.name), programs(tile.sizes), arguments, constants)
+
+
+def launch(kernel: Any, grid: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+    """Start a kernel. The one place that does: a check without a device puts itself here."""
+    kernel[grid](*arguments, **constants)
+
+
+_ADDED_TO = {"backward_values": ["Dots"], "backward_scores": ["DBias", "DQ"]}
+
+
+@lru_cache(maxsize=64)
+def _tuner(name: str, tiles: tuple[Any, ...]) -> Any:
+    configs = [
+        triton.Config(dict(sizes), num_warps=warps, num_stages=stages)
+        for sizes, warps, stages in tiles
+    ]
+    tune = triton.autotune(configs=configs, key=["CLASS"], reset_to_zero=_ADDED_TO.get(name))
+    return tune(getattr(kernels, name))
+
+
+def _tuned(name: str, tiles: tuple[Tile, ...]) -> Any:
+    return _tuner(
+        name, tuple((tuple(tile.sizes.items()), tile.warps, tile.stages) for tile in tiles)
+    )
+
+
+def plan(name: str, call: Call, alone: bool) -> KernelPlan:
+    """Settings that a kernel is run with for a call. ``alone``: with the first choice, without
+    asking the device."""
+    d, dv = call.query.shape[3], call.value.shape[3]
+    tiles = choices(name, max(wide(d), wide(dv)), call.query.element_size())
+    constants: dict[str, Any] = {"D": d, "WIDE": wide(d), "PRODUCTS": products(call.query)}
+    if name not in ("norms", "shared_mean"):
+        constants |= {"DV": dv, "WIDE_V": wide(dv)}
+    if name == "forward":
+        constants["BETWEEN"] = BETWEEN
+    return KernelPlan(
+        name, tuple(tiles[:1] if alone else tiles), constants | {"CLASS": _class(call)}
+    )
+
+
+def products(query: torch.Tensor) -> str:
+    """Precision of products of float32, as torch's own setting says; other dtypes have one way
+    only."""
+    if query.dtype != torch.float32 or not query.is_cuda:
+        return "ieee"
+    if torch.get_float32_matmul_precision() != "highest":
+        return "tf32"
+    modern = torch.version.hip is None and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    return "tf32x3" if modern else "ieee"  # three products of tf32 are as exact as one of float32
+
+
+def _class(call: Call) -> str:
+    """All that decides how a kernel is compiled, but for its sizes."""
+    options = (call.mask, call.bias, call.protected, call.source, call.rows)
+    shown = "".join("." if x is None else "x" if x.shape[-2] == 1 else "X" for x in options)
+    rule = call.rule
+    flags = f"{bool(call.softcap):d}{bool(call.dropout):d}{rule.renormalise:d}{rule.share_heads:d}"
+    return f"{type(call.rule).__name__} {call.query.dtype} {shown} {flags}"
