@@ -1,14 +1,23 @@
-"""Settings and makers of the tiny models: two heads of eight, two decoder layers, a vocabulary of 48."""
+"""Settings and makers of the tiny models: two heads of eight, two decoder layers, a vocabulary of
+48."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import transformers as hf
+from transformers.models.bert import modeling_bert
+from transformers.models.mllama import modeling_mllama
 
 from tests.attaching.tiny import VOCABULARY, Inputs, S
 
-# Untied: a model whose output table is its input table repeats one token, and its beams hardly differ.
+FUSED = hasattr(modeling_bert, "BertSdpaSelfAttention")
+"""Whether BERT's attention is one fused call unless ``eager`` is asked for, as it was before
+5.0."""
+
+# Untied: a model whose output table is its input table repeats one token, and its beams hardly
+# differ.
 SPECIAL = {
     "pad_token_id": 1,
     "bos_token_id": 0,
@@ -55,9 +64,12 @@ BERT = {
     "tie_word_embeddings": False,
 }
 DECODER = {"is_decoder": True, "add_cross_attention": True}
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 
-def of(model: type, config: type, *settings: Inputs, **more: Any) -> Callable[[], hf.PreTrainedModel]:
+def of(
+    model: type, config: type, *settings: Inputs, **more: Any
+) -> Callable[[], hf.PreTrainedModel]:
     """A maker of ``model(config(...))``; later settings win."""
     merged: Inputs = {}
     for each in (*settings, more):
@@ -66,9 +78,10 @@ def of(model: type, config: type, *settings: Inputs, **more: Any) -> Callable[[]
 
 
 def pair(
-    encoder: hf.PreTrainedConfig, decoder: hf.PreTrainedConfig, joined: type = hf.EncoderDecoderModel
+    encoder: Any, decoder: Any, joined: type = hf.EncoderDecoderModel
 ) -> Callable[[], hf.PreTrainedModel]:
-    """A maker of an encoder and a decoder joined by EncoderDecoderModel or VisionEncoderDecoderModel."""
+    """A maker of an encoder and a decoder joined by EncoderDecoderModel or
+    VisionEncoderDecoderModel."""
 
     def make() -> hf.PreTrainedModel:
         joint = {
@@ -77,16 +90,18 @@ def pair(
         }[joined]
         config = joint.from_encoder_decoder_configs(encoder, decoder)
         config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 2, 1, 2
+        if FUSED:
+            config._attn_implementation = "eager"
         return joined(config=config)
 
     return make
 
 
-def bert(config: type = hf.BertConfig, **more: Any) -> hf.PreTrainedConfig:
+def bert(config: type = hf.BertConfig, **more: Any) -> Any:
     return config(**{**BERT, **more})
 
 
-def vit() -> hf.PreTrainedConfig:
+def vit() -> Any:
     return hf.ViTConfig(
         hidden_size=16,
         num_hidden_layers=1,
@@ -106,9 +121,14 @@ def t5gemma() -> hf.PreTrainedModel:
         "sliding_window": 64,
         "num_hidden_layers": 2,
     }
-    config = hf.T5GemmaConfig(encoder=part, decoder=part, vocab_size=VOCABULARY, tie_word_embeddings=False)
+    config = hf.T5GemmaConfig(
+        encoder=part, decoder=part, vocab_size=VOCABULARY, tie_word_embeddings=False
+    )
     config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 2, 1, 2
-    return hf.T5GemmaForConditionalGeneration(config)
+    model = hf.T5GemmaForConditionalGeneration(config)
+    # torch's attention has no softcap: 4.57 took it all the same
+    model.set_attn_implementation("eager")
+    return model
 
 
 def seamless(model: type, config: type) -> Callable[[], hf.PreTrainedModel]:
@@ -141,8 +161,14 @@ def pix2struct() -> hf.PreTrainedModel:
 
 
 def mllama() -> hf.PreTrainedModel:
-    """Cross-attention layers of their own, here the second and the fourth, and one cache for both kinds."""
-    text_part = {**BERT, "num_hidden_layers": 4, "num_key_value_heads": 1, "cross_attention_layers": [1, 3]}
+    """Cross-attention layers of their own, here the second and the fourth, and one cache for both
+    kinds."""
+    text_part = {
+        **BERT,
+        "num_hidden_layers": 4,
+        "num_key_value_heads": 1,
+        "cross_attention_layers": [1, 3],
+    }
     vision_part = {
         "hidden_size": 16,
         "num_hidden_layers": 1,
@@ -156,8 +182,10 @@ def mllama() -> hf.PreTrainedModel:
         "intermediate_layers_indices": [0],
         "supported_aspect_ratios": [[1, 1]],
     }
-    rope = {"rope_type": "default", "rope_theta": 10000.0}
-    config = hf.MllamaConfig(text_config={**text_part, "rope_parameters": rope}, vision_config=vision_part)
+    # another name before 5.0
+    named = inspect.signature(modeling_mllama.MllamaTextConfig).parameters
+    rope = {"rope_scaling" if "rope_scaling" in named else "rope_parameters": ROPE}
+    config = hf.MllamaConfig(text_config={**text_part, **rope}, vision_config=vision_part)
     model = hf.MllamaForConditionalGeneration(config)
     with torch.no_grad():
         for layer in model.model.language_model.layers[1::2]:
@@ -247,7 +275,9 @@ PARAKEET = {
 def canary() -> hf.PreTrainedModel:
     decoder = {**BERT, "num_key_value_heads": 2, "head_dim": 8}
     named = {**SPECIAL, "vocab_size": VOCABULARY}
-    return hf.CanaryForConditionalGeneration(hf.CanaryConfig(encoder_config=PARAKEET, decoder_config=decoder, **named))
+    return hf.CanaryForConditionalGeneration(
+        hf.CanaryConfig(encoder_config=PARAKEET, decoder_config=decoder, **named)
+    )
 
 
 def cohere_asr() -> hf.PreTrainedModel:
@@ -267,7 +297,9 @@ def moonshine_streaming() -> hf.PreTrainedModel:
         "max_position_embeddings": 64,
     }
     return hf.MoonshineStreamingForConditionalGeneration(
-        hf.MoonshineStreamingConfig(encoder_config=encoder, num_key_value_heads=2, decoder_start_token_id=2, **BERT)
+        hf.MoonshineStreamingConfig(
+            encoder_config=encoder, num_key_value_heads=2, decoder_start_token_id=2, **BERT
+        )
     )
 
 
@@ -286,7 +318,9 @@ def florence2() -> hf.PreTrainedModel:
         "max_temporal_embeddings": 4,
         "max_position_embeddings": 8,
     }
-    config = hf.Florence2Config(text_config={"model_type": "bart", **BART}, vision_config=vision, image_token_id=47)
+    config = hf.Florence2Config(
+        text_config={"model_type": "bart", **BART}, vision_config=vision, image_token_id=47
+    )
     return hf.Florence2ForConditionalGeneration(config)
 
 
@@ -314,12 +348,23 @@ def dia() -> hf.PreTrainedModel:
     }
     cross = {"cross_num_attention_heads": 2, "cross_head_dim": 8, "cross_num_key_value_heads": 2}
     ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
-    decoder = {**part, **cross, **ids, "cross_hidden_size": 16, "num_channels": 2, "num_hidden_layers": 2}
-    config = hf.DiaConfig(encoder_config={**part, "num_hidden_layers": 1}, decoder_config=decoder, delay_pattern=[0, 1])
+    decoder = {
+        **part,
+        **cross,
+        **ids,
+        "cross_hidden_size": 16,
+        "num_channels": 2,
+        "num_hidden_layers": 2,
+    }
+    config = hf.DiaConfig(
+        encoder_config={**part, "num_hidden_layers": 1},
+        decoder_config=decoder,
+        delay_pattern=[0, 1],
+    )
     return hf.DiaForConditionalGeneration(config)
 
 
-def xglm() -> hf.PreTrainedConfig:
+def xglm() -> Any:
     return hf.XGLMConfig(
         vocab_size=VOCABULARY,
         d_model=16,
@@ -328,7 +373,10 @@ def xglm() -> hf.PreTrainedConfig:
         ffn_dim=16,
         max_position_embeddings=32,
         layerdrop=0.0,
-        **{k: SPECIAL[k] for k in ("pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings")},
+        **{
+            k: SPECIAL[k]
+            for k in ("pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings")
+        },
         **DECODER,
     )
 

@@ -20,24 +20,38 @@ def logits(model):
 def state(model):
     """Everything that attaching may touch, by identity where objects must be the same."""
     modules = {
-        name: (id(m), id(getattr(m, "config", None)), set(m.__dict__), list(m._forward_pre_hooks.items()))
+        name: (
+            id(m),
+            id(getattr(m, "config", None)),
+            set(m.__dict__),
+            list(m._forward_pre_hooks.items()),
+        )
         for name, m in model.named_modules()
     }
     tensors = {name: id(x) for name, x in (*model.named_parameters(), *model.named_buffers())}
-    return modules, tensors, list(model.state_dict()), id(model.config), copy.deepcopy(model.config.__dict__)
+    return (
+        modules,
+        tensors,
+        list(model.state_dict()),
+        id(model.config),
+        copy.deepcopy(model.config.__dict__),
+    )
 
 
 def calls(model) -> Counter:
     """How often a forward pass calls each attention function of the library."""
     counts: Counter = Counter()
-    original = type(ALL_ATTENTION_FUNCTIONS).get_interface
+    registry = type(ALL_ATTENTION_FUNCTIONS)
+    # as modules ask it
+    asked = "get_interface" if hasattr(registry, "get_interface") else "__getitem__"
+    original = getattr(registry, asked)
 
-    def counted(self, name, default):
+    def counted(self, name, *default):
         counts[name] += 1
-        return original(self, name, default)
+        return original(self, name, *default)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(ALL_ATTENTION_FUNCTIONS), "get_interface", counted)
+        patch.setattr(registry, asked, counted)
         logits(model)
     return counts
 
@@ -71,7 +85,7 @@ def test_attaching_twice_replaces():
     dwindle.attach(model, RULE, layers=1)
     dwindle.attach(other, RULE, layers=1)
     assert torch.equal(logits(model), logits(other))
-    assert model.config.dwindle == {"rule": RULE, "layers": [2]}
+    assert dwindle.handle_of(model).settings.as_dict() == {"rule": RULE, "layers": [2]}
     dwindle.detach(model)
     assert state(model) == before
     with pytest.raises(ValueError, match="no rule is attached"):
@@ -82,7 +96,11 @@ def test_a_rule_that_is_refused_leaves_the_one_before():
     model = bart()
     dwindle.attach(model, RULE)
     right = logits(model)
-    for wrong in ({"rule": "dim:lgo"}, {"rule": "dim:log", "layers": 4}, {"rule": "dim:log", "modules": ["x"]}):
+    for wrong in (
+        {"rule": "dim:lgo"},
+        {"rule": "dim:log", "layers": 4},
+        {"rule": "dim:log", "modules": ["x"]},
+    ):
         with pytest.raises(ValueError, match=r"did you mean|pass 1 to 3|no module"):
             dwindle.attach(model, **wrong)
     assert torch.equal(logits(model), right)
@@ -119,14 +137,23 @@ def test_context_manager_ends_on_an_error():
 
 @pytest.mark.parametrize(
     ("layers", "chosen"),
-    [(None, [0, 1, 2]), (1, [2]), (2, [1, 2]), ([0], [0]), ([-1, 0], [0, 2]), (range(1, 3), [1, 2]), ([2, 2], [2])],
+    [
+        (None, [0, 1, 2]),
+        (1, [2]),
+        (2, [1, 2]),
+        ([0], [0]),
+        ([-1, 0], [0, 2]),
+        (range(1, 3), [1, 2]),
+        ([2, 2], [2]),
+    ],
 )
 def test_layers(layers, chosen):
     model = bart()
     handle = dwindle.attach(model, RULE, layers=layers)
-    assert handle.layers == model.config.dwindle["layers"] == chosen
+    assert handle.layers == handle.settings.layers == chosen
     lines = str(handle).splitlines()
-    assert lines[0] == f"{RULE} attached to {len(chosen)} layers of BartForConditionalGeneration"
+    count = "1 layer" if len(chosen) == 1 else f"{len(chosen)} layers"
+    assert lines[0] == f"{RULE} attached to {count} of BartForConditionalGeneration"
     assert [line.split() for line in lines[1:]] == [
         [f"model.decoder.layers.{i}.encoder_attn", "registry"] for i in chosen
     ]
@@ -146,10 +173,12 @@ def test_the_rule_survives_another_implementation():
     dwindle.attach(model, RULE, layers=2)
     right = logits(model)
     model.set_attn_implementation("eager")
-    assert calls(model) == {"eager": 6, "dwindle": 2}
+    found = calls(model)
+    assert found.pop("eager", 6) == 6  # older releases do not ask the registry for it
+    assert found == {"dwindle": 2}
     torch.testing.assert_close(logits(model), right, rtol=0, atol=1e-4)
     dwindle.detach(model)
-    assert calls(model) == {"eager": 8}
+    assert set(calls(model)) <= {"eager"}
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -182,17 +211,27 @@ def test_a_call_leaves_nothing_of_its_batch_on_the_model():
     dwindle.attach(model, "training-free")
     size = len(pickle.dumps(model))
     big = source((60,) * 30)
-    model(**big, decoder_input_ids=target(8, 30), decoder_attention_mask=torch.ones(30, 8, dtype=torch.long))
+    model(
+        **big,
+        decoder_input_ids=target(8, 30),
+        decoder_attention_mask=torch.ones(30, 8, dtype=torch.long),
+    )
     assert len(pickle.dumps(model)) < size + 1000
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_forward_called_directly(attention):
-    """Some wrappers call ``model.forward`` past the model's own hooks: the decoder's mask is seen all the same."""
+    """Some wrappers call ``model.forward`` past the model's own hooks: the decoder's mask is seen
+    all the same."""
     model = t5(attention=attention)
     dwindle.attach(model, RULE)
     mask = torch.tensor([[1] * 7, [0] * 3 + [1] * 4])
-    inputs = {**source(), "decoder_input_ids": target(), "decoder_attention_mask": mask, "use_cache": False}
+    inputs = {
+        **source(),
+        "decoder_input_ids": target(),
+        "decoder_attention_mask": mask,
+        "use_cache": False,
+    }
     with torch.no_grad():
         right = model(**inputs).logits
         model(**source(), decoder_input_ids=target())  # a call without a mask in between
@@ -208,7 +247,7 @@ def test_a_backend_by_name():
     dwindle.attach(model, RULE, backend="eager")
     dwindle.attach(other, RULE)
     torch.testing.assert_close(logits(model), logits(other), rtol=0, atol=1e-4)
-    assert model.config.dwindle == other.config.dwindle
+    assert dwindle.handle_of(model).settings == dwindle.handle_of(other).settings
     dwindle.attach(model, RULE, backend="triton")
     with pytest.raises(ValueError, match="backend 'triton' cannot do this"):
         logits(model)

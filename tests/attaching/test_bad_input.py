@@ -11,9 +11,15 @@ from tests.attaching.small import RULE, bart, source, target
 
 def test_no_cross_attention():
     config = hf.LlamaConfig(
-        vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+        vocab_size=40,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
     )
-    with pytest.raises(ValueError, match=r"LlamaForCausalLM has no cross-attention: .*source='prompt'"):
+    with pytest.raises(
+        ValueError, match=r"LlamaForCausalLM has no cross-attention: .*source='prompt'"
+    ):
         dwindle.attach(hf.LlamaForCausalLM(config), RULE)
 
 
@@ -26,7 +32,10 @@ def test_no_cross_attention():
         ([3], r"layers=\[3\], but the cross-attention layers are numbered 0 to 2"),
         ([-4], "numbered 0 to 2"),
         ([], "numbered 0 to 2"),
-        ("last", "layers='last': pass how many of the last layers, a list of indices, or None for all"),
+        (
+            "last",
+            "layers='last': pass how many of the last layers, a list of indices, or None for all",
+        ),
         ([0.5], r"layers=\[0.5\]: pass how many of the last layers"),
     ],
 )
@@ -38,8 +47,14 @@ def test_a_layer_that_does_not_exist(layers, said):
 @pytest.mark.parametrize(
     ("modules", "said"),
     [
-        (["model.decoder.layers.9.encoder_attn"], "this model has no module 'model.decoder.layers.9.encoder_attn'"),
-        (["model.decoder"], "model.decoder is a BartDecoder, which computes no attention weights itself"),
+        (
+            ["model.decoder.layers.9.encoder_attn"],
+            "this model has no module 'model.decoder.layers.9.encoder_attn'",
+        ),
+        (
+            ["model.decoder"],
+            "model.decoder is a BartDecoder, which computes no attention weights itself",
+        ),
     ],
 )
 def test_a_module_that_is_none(modules, said):
@@ -53,7 +68,10 @@ def test_a_typo_in_the_rule():
 
 
 def test_a_function_in_place_of_a_rule():
-    with pytest.raises(ValueError, match=r"log is a function, not a rule: attach Dim\(Log\(.*\)\), or write 'dim:log'"):
+    with pytest.raises(
+        ValueError,
+        match=r"log is a function, not a rule: attach Dim\(Log\(.*\)\), or write 'dim:log'",
+    ):
         dwindle.attach(bart(), dwindle.Log())
 
 
@@ -63,7 +81,9 @@ def test_a_backend_that_does_not_exist():
 
 
 def test_flex_attention():
-    with pytest.raises(ValueError, match="load the model with attn_implementation='sdpa' or 'eager'"):
+    with pytest.raises(
+        ValueError, match="load the model with attn_implementation='sdpa' or 'eager'"
+    ):
         dwindle.attach(bart(attention="flex_attention"), RULE)
 
 
@@ -73,7 +93,9 @@ def test_flex_attention_masks():
     dwindle.attach(model, RULE)
     model.set_attn_implementation("flex_attention")
     mask = create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 7, 7, device="cpu")
-    with pytest.raises(ValueError, match="load the model with attn_implementation='sdpa' or 'eager'"):
+    with pytest.raises(
+        ValueError, match="load the model with attn_implementation='sdpa' or 'eager'"
+    ):
         model.model.decoder.layers[0](torch.randn(1, 7, 32), mask, torch.randn(1, 9, 32))
 
 
@@ -108,9 +130,26 @@ def test_an_attached_module_called_past_its_hook():
 
 
 def test_threads_of_data_parallel():
-    """Its replicas share their hooks, and what these see of a call. (It marks replicas so; it needs several GPUs.)"""
+    """Its replicas share their hooks, and what these see of a call. (It marks replicas so; it needs
+    several GPUs.)"""
     model = bart()
     dwindle.attach(model, RULE)
     model.model.decoder.layers[0].encoder_attn._is_replica = True
     with pytest.raises(ValueError, match="start one process a device"):
         model(**source(), decoder_input_ids=target())
+
+
+def test_cross_attention_in_one_fused_call():
+    """As BERT's before transformers 5.0: it has no weights that a rule could diminish."""
+
+    class Fused(torch.nn.Module):
+        def forward(self, q, k, v):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    model = bart()
+    for layer in model.model.decoder.layers:
+        layer.encoder_attn = Fused()
+    with pytest.raises(
+        ValueError, match="is one fused call: load the model with attn_implementation='eager'"
+    ):
+        dwindle.attach(model, RULE)

@@ -1,4 +1,5 @@
-"""Every kind of model says which rule it carries, takes another one, and says what it attended to."""
+"""Every kind of model says which rule it carries, takes another one, and says what it attended
+to."""
 
 import pytest
 import torch

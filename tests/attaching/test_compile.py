@@ -1,10 +1,13 @@
-"""Compiled as one graph, an attached model gives what it gives uncompiled, and is not compiled again at each step."""
+"""Compiled as one graph, an attached model gives what it gives uncompiled, and is not compiled
+again at each step."""
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 import dwindle
+from tests.attaching.prompts import batch, made
 from tests.attaching.small import RULE, bart, generated, same, source, target
 
 RULES = [pytest.param(RULE, marks=pytest.mark.slow), "training-free"]
@@ -62,7 +65,40 @@ def test_inductor(rule):
     model = attached(rule)
     with torch.no_grad():
         right = out(model)
-        torch.testing.assert_close(out(torch.compile(model, fullgraph=True)), right, rtol=0, atol=1e-3)
+        torch.testing.assert_close(
+            out(torch.compile(model, fullgraph=True)), right, rtol=0, atol=1e-3
+        )
     expected = generated(model, source(), use_cache=False)
     model.forward = torch.compile(model.forward)
     assert same(generated(model, source(), cache_implementation="static"), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_cache_that_the_plain_model_filled(static):
+    """The graph stops when it runs, where the uncompiled model says why."""
+    model, given = bart(encoder_layers=1, decoder_layers=1), source()
+    own = (
+        StaticCache(model.config, max_cache_len=8) if static else DynamicCache(config=model.config)
+    )
+    cache = EncoderDecoderCache(own, DynamicCache(config=model.config))
+    ids = target()
+    with torch.no_grad():
+        model(**given, decoder_input_ids=ids[:, :3], past_key_values=cache)
+        dwindle.attach(model, RULE)
+        compiled = torch.compile(model, backend="aot_eager")
+        with pytest.raises(RuntimeError, match="coverage has not seen this cache"):
+            compiled(**given, decoder_input_ids=ids[:, 3:4], past_key_values=cache)
+
+
+def test_a_cache_of_a_prompt_that_the_plain_model_filled():
+    model, (ids, mask) = made("Llama", torch.float32, num_hidden_layers=1), batch()
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(ids[:, :8], past_key_values=cache)
+        dwindle.attach(model, RULE, source="prompt")
+        compiled = torch.compile(model, backend="aot_eager")
+        with (
+            dwindle.source_span(model, mask),
+            pytest.raises(RuntimeError, match="coverage has not seen this cache"),
+        ):
+            compiled(ids[:, 8:9], past_key_values=cache)

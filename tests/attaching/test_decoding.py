@@ -1,4 +1,5 @@
-"""Every way to decode gives what decoding without a cache gives: there coverage is counted anew at each step."""
+"""Every way to decode gives what decoding without a cache gives: there coverage is counted anew at
+each step."""
 
 import copy
 import pickle
@@ -10,7 +11,20 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 import dwindle
 from dwindle.attaching.cache import CoveredLayer
-from tests.attaching.small import RULE, START, bart, generated, padded, same, source, t5, target, words
+from tests.attaching.small import (
+    RULE,
+    START,
+    VOCABULARY,
+    bart,
+    generated,
+    padded,
+    same,
+    source,
+    t5,
+    t5_in_double,
+    target,
+    words,
+)
 
 SAMPLING = {"do_sample": True, "top_k": 0, "temperature": 3.0}
 WAYS = {
@@ -45,7 +59,9 @@ def test_with_cache_as_without(way, cache):
     right = seeded(model, inputs, use_cache=False, **WAYS[way])
     assert same(seeded(model, inputs, cache_implementation=cache, **WAYS[way]), right)
     dwindle.detach(model)
-    assert not same(seeded(model, inputs, **WAYS[way]), right), "the rule changed nothing: this proves nothing"
+    assert not same(seeded(model, inputs, **WAYS[way]), right), (
+        "the rule changed nothing: this proves nothing"
+    )
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
@@ -53,7 +69,9 @@ def test_control_beams_need_the_reorder(cache, monkeypatch):
     model, inputs = attached(), source()
     right = generated(model, inputs, num_beams=4, use_cache=False)
     monkeypatch.setattr(
-        CoveredLayer, "reorder_cache", lambda layer, beams: super(CoveredLayer, layer).reorder_cache(beams)
+        CoveredLayer,
+        "reorder_cache",
+        lambda layer, beams: super(CoveredLayer, layer).reorder_cache(beams),
     )
     assert not same(generated(model, inputs, num_beams=4, cache_implementation=cache), right)
 
@@ -68,27 +86,37 @@ def test_protected_beams_with_cache_as_without():
 
 @pytest.mark.parametrize("assistant_rule", [None, RULE])
 def test_assisted(assistant_rule, monkeypatch):
-    model, assistant, inputs = attached(), bart(decoder_layers=2), source((9,))
+    model, assistant, inputs = endless(attached()), endless(bart(decoder_layers=2)), source((9,))
     assistant.generation_config.num_assistant_tokens = 4
     if assistant_rule:
         dwindle.attach(assistant, assistant_rule)
     cropped = crops(monkeypatch)
-    assert same(generated(model, inputs, assistant_model=assistant), generated(model, inputs, use_cache=False))
+    drafted = generated(model, inputs, assistant_model=assistant, min_new_tokens=None)
+    assert same(drafted, generated(model, inputs, use_cache=False, min_new_tokens=None))
     assert any(cropped), "every draft was accepted: nothing was taken back"
 
 
 def test_prompt_lookup(monkeypatch):
-    model, inputs = attached(), source((9,))
+    model, inputs = endless(attached()), source((9,))
     cropped = crops(monkeypatch)
-    lookup = generated(model, inputs, prompt_lookup_num_tokens=4)
-    assert same(lookup, generated(model, inputs, use_cache=False))
+    lookup = generated(model, inputs, prompt_lookup_num_tokens=4, min_new_tokens=None)
+    assert same(lookup, generated(model, inputs, use_cache=False, min_new_tokens=None))
     assert any(cropped)
+
+
+def endless(model):
+    """A model whose end is no token of it: older releases take no least length beside an
+    assistant."""
+    model.generation_config.eos_token_id = VOCABULARY
+    return model
 
 
 def crops(monkeypatch) -> list[int]:
     """How many tokens each crop of a covered layer takes back."""
     original, seen = CoveredLayer.crop, []
-    monkeypatch.setattr(CoveredLayer, "crop", lambda layer, n: (seen.append(n), original(layer, n))[1])
+    monkeypatch.setattr(
+        CoveredLayer, "crop", lambda layer, n: (seen.append(n), original(layer, n))[1]
+    )
     return seen
 
 
@@ -96,7 +124,10 @@ def crops(monkeypatch) -> list[int]:
 def test_prompt_of_the_decoder(beams):
     model, inputs = attached(), source()
     prompt = torch.cat([torch.full((2, 1), START), target(5)], dim=1)
-    ways = [generated(model, inputs, decoder_input_ids=prompt, num_beams=beams, use_cache=c) for c in (True, False)]
+    ways = [
+        generated(model, inputs, decoder_input_ids=prompt, num_beams=beams, use_cache=c)
+        for c in (True, False)
+    ]
     assert same(*ways)
 
 
@@ -106,16 +137,22 @@ def test_chunks_of_the_prompt(cuts):
     with torch.no_grad():
         at_once = model(**inputs, decoder_input_ids=rows, use_cache=False).logits
         cache = empty(model)
-        pieces = [model(**inputs, decoder_input_ids=x, past_key_values=cache).logits for x in rows.split(cuts, dim=1)]
-    torch.testing.assert_close(torch.cat(pieces, dim=1), at_once, rtol=0, atol=1e-5 * float(at_once.abs().max()))
+        pieces = [
+            model(**inputs, decoder_input_ids=x, past_key_values=cache).logits
+            for x in rows.split(cuts, dim=1)
+        ]
+    torch.testing.assert_close(
+        torch.cat(pieces, dim=1), at_once, rtol=0, atol=1e-5 * float(at_once.abs().max())
+    )
 
 
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("rule", [RULE, "training-free"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padded_source_is_the_source_alone(side, rule, beams):
-    """T5, because BART's learned positions count padding on the left."""
-    model = t5()
+    """T5, because BART's learned positions count padding on the left; float64, for its eager
+    attention is noisy."""
+    model = t5().double()
     dwindle.attach(model, rule)
     texts = [words(8, 1), words(5, 2)]
     together = generated(model, padded(texts, side), num_beams=beams)
@@ -129,13 +166,18 @@ def test_padded_source_is_the_source_alone(side, rule, beams):
 @pytest.mark.parametrize("cache", ["dynamic", "static", None])
 @pytest.mark.parametrize("beams", [1, 4])
 def test_prompts_padded_on_the_left_are_the_prompts_alone(beams, cache):
-    model = t5()
+    model = t5_in_double()
     dwindle.attach(model, RULE)
     texts, prompts = [words(8, 1), words(5, 2)], [[START, *words(5, 3)], [START, *words(2, 4)]]
-    settings = {"num_beams": beams, **({"cache_implementation": cache} if cache else {"use_cache": False})}
+    settings = {
+        "num_beams": beams,
+        **({"cache_implementation": cache} if cache else {"use_cache": False}),
+    }
     together = generated(model, padded(texts) | decoder_prompt(prompts, "left"), **settings)
     for row in range(2):
-        alone = generated(model, padded(texts[row : row + 1]) | decoder_prompt(prompts[row : row + 1]), **settings)
+        alone = generated(
+            model, padded(texts[row : row + 1]) | decoder_prompt(prompts[row : row + 1]), **settings
+        )
         for a, b in zip(together.scores, alone.scores, strict=True):
             torch.testing.assert_close(a.view(2, beams, -1)[row], b, rtol=0, atol=1e-3)
 
@@ -167,7 +209,9 @@ def prefilled(model, rows=7):
     def follow(cache, items=slice(None), start=rows):
         chosen = {name: x[items] for name, x in inputs.items()}
         with torch.no_grad():
-            return model(**chosen, decoder_input_ids=ids[items, start:], past_key_values=cache).logits
+            return model(
+                **chosen, decoder_input_ids=ids[items, start:], past_key_values=cache
+            ).logits
 
     return cache, follow
 
@@ -216,7 +260,11 @@ def test_cache_reset_starts_anew():
     model = attached()
     cache, follow = prefilled(model)
     cache.reset()
-    near(follow(cache, start=0), expected(model))
+    if cache.get_seq_length():  # the library before 5.10: its cache is full of zeros, and not empty
+        with pytest.raises(ValueError, match="start from an empty cache"):
+            follow(cache, start=0)
+    else:
+        near(follow(cache, start=0), expected(model))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
@@ -256,7 +304,8 @@ def test_nothing_leaks_from_one_text_to_the_next():
 
 
 def test_eager_returns_the_diminished_rows():
-    """A slow twin: the rule on the untouched model's own attention, for the first attached layer."""
+    """A slow twin: the rule on the untouched model's own attention, for the first attached
+    layer."""
     model, inputs, rows = bart(attention="eager"), source(), target()
     settings = {"decoder_input_ids": rows, "use_cache": False, "output_attentions": True}
     with torch.no_grad():
@@ -284,10 +333,17 @@ def test_special_tokens_go_along_with_the_encoder_output():
         expected = model(**one, decoder_input_ids=rows, use_cache=False).logits
         encoded = model.get_encoder()(**one)
         model(**other, decoder_input_ids=rows)
-        given = {"encoder_outputs": encoded, "attention_mask": one["attention_mask"], "decoder_input_ids": rows}
+        given = {
+            "encoder_outputs": encoded,
+            "attention_mask": one["attention_mask"],
+            "decoder_input_ids": rows,
+        }
         assert torch.equal(model(**given, use_cache=False).logits, expected)
-        assert torch.equal(model(**{**given, "encoder_outputs": (encoded[0],)}, use_cache=False).logits, expected)
-        for states in (encoded[0].clone(), encoded[0][:1]):  # nobody can tell whose these are
+        assert torch.equal(
+            model(**{**given, "encoder_outputs": (encoded[0],)}, use_cache=False).logits, expected
+        )
+        # nobody can tell whose these are
+        for states in (encoded[0] + 1, torch.zeros_like(encoded[0])):
             with pytest.raises(ValueError, match="call the model with input_ids"):
                 model(encoder_outputs=(states,), decoder_input_ids=rows[: len(states)])
 
@@ -300,22 +356,30 @@ def test_parts_called_by_themselves_see_their_own_source(rule):
     with torch.no_grad():
         expected = model.model(**one, decoder_input_ids=rows, use_cache=False).last_hidden_state
         model(**source(seed=9), decoder_input_ids=rows)
-        with pytest.raises((ValueError, RuntimeError), match=r"fit|size|shape"):  # a batch of 3 for 2 sources
+        # a batch of 3 for 2 sources
+        with pytest.raises((ValueError, RuntimeError), match=r"fit|size|shape"):
             model(**source(seed=9), decoder_input_ids=target(batch=3))
-        assert torch.equal(model.model(**one, decoder_input_ids=rows, use_cache=False).last_hidden_state, expected)
+        assert torch.equal(
+            model.model(**one, decoder_input_ids=rows, use_cache=False).last_hidden_state, expected
+        )
         states = model.get_encoder()(**one).last_hidden_state
         model(**source(seed=9), decoder_input_ids=rows)
         given = {"encoder_hidden_states": states, "encoder_attention_mask": one["attention_mask"]}
-        assert torch.equal(model.get_decoder()(rows, **given, use_cache=False).last_hidden_state, expected)
+        assert torch.equal(
+            model.get_decoder()(rows, **given, use_cache=False).last_hidden_state, expected
+        )
 
 
 @pytest.mark.parametrize("rule", [RULE, "training-free", "temporal"])
 def test_beams_that_have_moved_advance_in_place(rule, monkeypatch):
-    """As many steps as there are, but the first; the same as with a coverage made anew at each step."""
+    """As many steps as there are, but the first; the same as with a coverage made anew at each
+    step."""
     model = attached(rule)
     taken = []
     overwritten = CoveredLayer.overwritten
-    monkeypatch.setattr(CoveredLayer, "overwritten", lambda layer, n: (taken.append(n), overwritten(layer, n))[1])
+    monkeypatch.setattr(
+        CoveredLayer, "overwritten", lambda layer, n: (taken.append(n), overwritten(layer, n))[1]
+    )
     found = generated(model, source(), num_beams=4)
     assert taken == [1] * (11 * 3)
     monkeypatch.setattr(CoveredLayer, "overwritable", False)

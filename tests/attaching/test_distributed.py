@@ -1,4 +1,5 @@
-"""Two real processes, each with half of the batch, give the loss and the gradients of one process with all of it."""
+"""Two real processes, each with half of the batch, give the loss and the gradients of one process
+with all of it."""
 
 import os
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 import dwindle
-from tests.attaching.small import RULE, bart, source, target
+from tests.attaching.small import RULE, bart, forget_activations, source, target
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -18,7 +19,11 @@ pytestmark = pytest.mark.skipif(
 )
 FREE = "training-free"
 LENGTHS = (9, 6, 7, 9)
-CASES = [(how, rule, checkpointing) for how in ("ddp", "fsdp") for rule, checkpointing in ((RULE, False), (FREE, True))]
+CASES = [
+    (how, rule, checkpointing)
+    for how in ("ddp", "fsdp")
+    for rule, checkpointing in ((RULE, False), (FREE, True))
+]
 
 
 def alone(rule: str, checkpointing: bool) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -33,21 +38,26 @@ def prepared(rule: str, checkpointing: bool):
     model = bart().double().train()
     dwindle.attach(model, rule, layers=2)
     if checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        forget_activations(model, False)
     return model
 
 
 def loss_of(model, items: slice) -> torch.Tensor:
     inputs = {name: x[items] for name, x in source(LENGTHS).items()}
-    return model(**inputs, decoder_input_ids=target(batch=4)[items], labels=target(batch=4, seed=20)[items]).loss
+    return model(
+        **inputs, decoder_input_ids=target(batch=4)[items], labels=target(batch=4, seed=20)[items]
+    ).loss
 
 
 def worker(folder: Path) -> None:
-    """One of two processes: each case on its half of the batch. The first process writes what came of it."""
+    """One of two processes: each case on its half of the batch. The first process writes what came
+    of it."""
     from torch import distributed
 
     rank = int(os.environ["RANK"])
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2
+    )
     for case in CASES:
         out = run(*case, rank)
         if rank == 0:
@@ -68,11 +78,14 @@ def run(how: str, rule: str, checkpointing: bool, rank: int) -> dict[str, Any]:
         fully_shard(model)
     loss = loss_of(whole, slice(2 * rank, 2 * rank + 2))
     loss.backward()
-    gradients = {n: p.grad.full_tensor() if how == "fsdp" else p.grad for n, p in model.named_parameters()}
+    gradients = {
+        n: p.grad.full_tensor() if how == "fsdp" else p.grad for n, p in model.named_parameters()
+    }
     total = loss.detach().clone()
     distributed.all_reduce(total)
     if how == "fsdp":
-        model.unshard()  # generate() calls the encoder past the root, which would gather its own weights
+        # generate() calls the encoder past the root, which would gather its own weights
+        model.unshard()
     return {"loss": total / 2, "gradients": gradients, "tokens": generated(model.eval(), rank)}
 
 
@@ -80,7 +93,9 @@ def generated(model, rank: int) -> torch.Tensor:
     """The tokens of one half of the batch."""
     inputs = {name: x[2 * rank : 2 * rank + 2] for name, x in source(LENGTHS).items()}
     with torch.no_grad():
-        return model.generate(**inputs, num_beams=3, max_new_tokens=8, min_new_tokens=8, do_sample=False)
+        return model.generate(
+            **inputs, num_beams=3, max_new_tokens=8, min_new_tokens=8, do_sample=False
+        )
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import dwindle
 from dwindle.core import reference
 from dwindle.core.concave import Log
 from tests.attaching.prompts import EAGER, RULE, TOKENS, batch, close, made
+from tests.attaching.small import forget_activations
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +22,11 @@ def _no_grad():
         yield
 
 
-def looped(attention: Tensor, source: Tensor, real: Tensor, weight: Callable[..., Tensor]) -> Tensor:
-    """The same as loops over one (T, T) attention: what is after the source, is diminished on the source."""
+def looped(
+    attention: Tensor, source: Tensor, real: Tensor, weight: Callable[..., Tensor]
+) -> Tensor:
+    """The same as loops over one (T, T) attention: what is after the source, is diminished on the
+    source."""
     weights = attention.clone()
     last = max(i for i, marked in enumerate(source) if marked)
     rows = [t for t in range(len(attention)) if t > last and real[t]]
@@ -69,7 +73,8 @@ def test_renormalised_rows_keep_the_mass_on_the_source() -> None:
 
 
 def test_training_starts_where_the_source_of_each_example_ends() -> None:
-    """A padded batch gives every example the logits and leaves the coverage it has alone: padding adds nothing."""
+    """A padded batch gives every example the logits and leaves the coverage it has alone: padding
+    adds nothing."""
     model, (ids, mask) = made("Llama"), batch(3)
     dwindle.attach(model, RULE, source="prompt")
     lengths = [14, 11, 12]
@@ -82,7 +87,9 @@ def test_training_starts_where_the_source_of_each_example_ends() -> None:
             alone = model(ids[i : i + 1, :n], use_cache=True)
         close(together[i, :n], alone.logits[0])
         close(cached.logits[i, :n], alone.logits[0])
-        for layer, own in zip(cached.past_key_values.layers, alone.past_key_values.layers, strict=True):
+        for layer, own in zip(
+            cached.past_key_values.layers, alone.past_key_values.layers, strict=True
+        ):
             width = own.source.shape[1]
             close(layer.coverage.total[i, :, :width], own.coverage.total[0])
 
@@ -107,7 +114,7 @@ def test_gradient_checkpointing(family: str, reentrant: bool) -> None:
     dwindle.attach(model, RULE, source="prompt")
     masks = [mask, mask.roll(2, dims=1)]
     wanted = gradients(model, ids, masks)
-    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    forget_activations(model, reentrant)
     model.enable_input_require_grads()
     for found, expected in zip(gradients(model, ids, masks), wanted, strict=True):
         close(found, expected)
@@ -120,7 +127,8 @@ def test_the_gradient_is_that_of_differences() -> None:
 
     def loss() -> Tensor:
         with dwindle.source_span(model, mask):
-            return model(ids, use_cache=False).logits.log_softmax(-1)[..., 7].mean()  # the library's loss is float32
+            # the library's loss is float32
+            return model(ids, use_cache=False).logits.log_softmax(-1)[..., 7].mean()
 
     with torch.enable_grad():
         slope = torch.autograd.grad(loss(), weight)[0][2, 3]
@@ -131,10 +139,13 @@ def test_the_gradient_is_that_of_differences() -> None:
     assert float((values[0] - values[1]) / 2e-5) == pytest.approx(float(slope), rel=1e-4)
 
 
-@pytest.mark.parametrize("rule", [RULE, "dim:log+renormalise+share_heads", "dim:log+protect(0,-1)", "training-free"])
+@pytest.mark.parametrize(
+    "rule", [RULE, "dim:log+renormalise+share_heads", "dim:log+protect(0,-1)", "training-free"]
+)
 @pytest.mark.parametrize("pieces", [[TOKENS], [3, 4, 1, 6]])
 def test_fused_is_what_is_held_in_memory(rule: str, pieces: list[int]) -> None:
-    """The slow twin returns its weights: logits, coverage and gradients of a padded batch are the same."""
+    """The slow twin returns its weights: logits, coverage and gradients of a padded batch are the
+    same."""
     ids, mask = batch(3)
     real = torch.ones_like(ids)
     real[1, :1] = 0
@@ -147,7 +158,11 @@ def test_fused_is_what_is_held_in_memory(rule: str, pieces: list[int]) -> None:
             logits, seen = [], 0
             for part in ids.split(pieces, dim=1):
                 seen += part.shape[1]
-                given = {"attention_mask": real[:, :seen], "past_key_values": cache, "use_cache": True}
+                given = {
+                    "attention_mask": real[:, :seen],
+                    "past_key_values": cache,
+                    "use_cache": True,
+                }
                 logits.append(model(part, **given).logits)
             together = torch.cat(logits, dim=1)[:, 1:]  # the first token of one of them is padding
             gradients = torch.autograd.grad(together.square().mean(), list(model.parameters()))

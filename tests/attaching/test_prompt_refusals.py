@@ -29,7 +29,8 @@ def test_protected_tokens_keep_their_weight() -> None:
         changed = (weights - plain).abs().amax((1, 2)) > 1e-6
         kept[protect] = [(mask[b] & ~changed[b]).nonzero().flatten().tolist() for b in range(2)]
         close(weights.sum(-1), plain.sum(-1), EAGER)
-    assert kept == {"special": [[3], [2]], "0,-1": [[1, 4], [2, 6]]}  # first and last of 1..4 and of 2..6
+    # first and last of 1..4 and of 2..6
+    assert kept == {"special": [[3], [2]], "0,-1": [[1, 4], [2, 6]]}
 
 
 def test_training_free_protects_the_beginning() -> None:
@@ -39,7 +40,10 @@ def test_training_free_protects_the_beginning() -> None:
     settings = {"max_new_tokens": 8, "do_sample": False}
     written = model.generate(ids, **settings)
     assert torch.equal(model.generate(ids, use_cache=False, **settings), written)
-    with dwindle.source_span(model, torch.ones_like(ids)), pytest.raises(ValueError, match="with input_ids"):
+    with (
+        dwindle.source_span(model, torch.ones_like(ids)),
+        pytest.raises(ValueError, match="with input_ids"),
+    ):
         model(inputs_embeds=model.get_input_embeddings()(ids))
 
 
@@ -77,7 +81,10 @@ def test_a_window_may_drop_what_is_no_source(family: str) -> None:
         assert (logits - plain).abs().max() > 1e-3
         close(stepped(model, ids, [1] * TOKENS), logits)
         close(stepped(model, ids, [9, 3, 1, 1]), logits)
-        close(stepped(model, ids, [11, 1, 1, 1], StaticCache(config=model.config, max_cache_len=20)), logits)
+        close(
+            stepped(model, ids, [11, 1, 1, 1], StaticCache(config=model.config, max_cache_len=20)),
+            logits,
+        )
 
 
 def test_packed_batches_are_refused() -> None:
@@ -97,7 +104,10 @@ def test_packed_batches_are_refused() -> None:
             model(ids, attention_mask=block)
         # Padding has any position, and is no restart.
         real = (torch.arange(TOKENS) < 11).long()[None]
-        padded = {"attention_mask": real, "position_ids": (real.cumsum(1) - 1).masked_fill(real == 0, 1)}
+        padded = {
+            "attention_mask": real,
+            "position_ids": (real.cumsum(1) - 1).masked_fill(real == 0, 1),
+        }
         close(model(ids, **padded).logits[:, :11], model(ids[:, :11]).logits)
 
 
@@ -105,7 +115,10 @@ def test_bad_input_is_said_in_a_sentence() -> None:
     model, (ids, mask) = made("Llama"), batch()
     with pytest.raises(ValueError, match="pass source='prompt'"):
         dwindle.attach(model, RULE)
-    with pytest.raises(ValueError, match="attach a rule with source='prompt' first"), dwindle.source_span(model, mask):
+    with (
+        pytest.raises(ValueError, match="attach a rule with source='prompt' first"),
+        dwindle.source_span(model, mask),
+    ):
         pass
     with pytest.raises(ValueError, match="'document' is unknown"):
         dwindle.attach(model, RULE, source="document")  # type: ignore[arg-type]
@@ -121,9 +134,15 @@ def test_bad_input_is_said_in_a_sentence() -> None:
         model.model(ids)
     with pytest.raises(ValueError, match="batch, prompt"), dwindle.source_span(model, mask[0]):
         pass
-    with dwindle.source_span(model, torch.ones(3, 5)), pytest.raises(ValueError, match="3 rows, but the batch has 2"):
+    with (
+        dwindle.source_span(model, torch.ones(3, 5)),
+        pytest.raises(ValueError, match="3 rows, but the batch has 2"),
+    ):
         model(ids)
-    with dwindle.source_span(model, torch.ones(2, 20)), pytest.raises(ValueError, match="only 14 tokens"):
+    with (
+        dwindle.source_span(model, torch.ones(2, 20)),
+        pytest.raises(ValueError, match="only 14 tokens"),
+    ):
         model(ids, use_cache=False)
     real = (torch.arange(TOKENS) >= 3).long().expand(2, -1)
     with dwindle.source_span(model, mask), pytest.raises(ValueError, match="leave padding out"):
@@ -136,8 +155,15 @@ def test_other_models_are_refused() -> None:
     with pytest.raises(ValueError, match="is in its encoder"):
         dwindle.attach(transformers.BartForConditionalGeneration(bart), RULE, source="prompt")
     with pytest.raises(ValueError, match="does not use the library's registry"):
-        dwindle.attach(transformers.BloomForCausalLM(transformers.BloomConfig(**tiny)), RULE, source="prompt")
-    experts = {"num_local_experts": 2, "num_experts_per_tok": 1, "num_key_value_heads": 1, "intermediate_size": 8}
+        dwindle.attach(
+            transformers.BloomForCausalLM(transformers.BloomConfig(**tiny)), RULE, source="prompt"
+        )
+    experts = {
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+        "num_key_value_heads": 1,
+        "intermediate_size": 8,
+    }
     model = transformers.GptOssForCausalLM(transformers.GptOssConfig(**tiny, **experts))
     dwindle.attach(model, RULE, source="prompt")
     with pytest.raises(ValueError, match="not a softmax over all its keys"):
@@ -148,5 +174,8 @@ def test_a_cache_of_an_untouched_model_is_refused() -> None:
     model, (ids, mask) = made("Llama"), batch()
     cache = model(ids[:, :6], use_cache=True).past_key_values
     dwindle.attach(model, RULE, source="prompt")
-    with dwindle.source_span(model, mask), pytest.raises(ValueError, match="start from an empty cache"):
+    with (
+        dwindle.source_span(model, mask),
+        pytest.raises(ValueError, match="start from an empty cache"),
+    ):
         model(ids[:, 6:], past_key_values=cache)

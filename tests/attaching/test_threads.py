@@ -1,4 +1,5 @@
-"""One attached model, many threads: every call gives what it gives alone, and nobody changes the rule meanwhile."""
+"""One attached model, many threads: every call gives what it gives alone, and nobody changes the
+rule meanwhile."""
 
 import sys
 import threading
@@ -43,7 +44,9 @@ def llama() -> hf.LlamaForCausalLM:
 
 def written(model, inputs, **settings) -> Tensor:
     with torch.no_grad():
-        return model.generate(**inputs, max_new_tokens=6, min_new_tokens=6, do_sample=False, **settings)
+        return model.generate(
+            **inputs, max_new_tokens=6, min_new_tokens=6, do_sample=False, **settings
+        )
 
 
 def together(jobs: list[Job], times: int = 3) -> list[list[Tensor]]:
@@ -86,9 +89,13 @@ def test_left_padded_prompts_of_a_decoder():
     dwindle.attach(model, "dim:log")
     jobs = []
     for seed, given in enumerate(SOURCES):
-        prompt = padded([words(4 - i % 2 + seed, i) for i in range(len(given["input_ids"]))], "left")
+        prompt = padded(
+            [words(4 - i % 2 + seed, i) for i in range(len(given["input_ids"]))], "left"
+        )
         prompt = {f"decoder_{name}": x for name, x in prompt.items()}
-        jobs.append(lambda given=given, prompt=prompt: [written(model, {**given, **prompt}, num_beams=2)])
+        jobs.append(
+            lambda given=given, prompt=prompt: [written(model, {**given, **prompt}, num_beams=2)]
+        )
     holds(jobs)
 
 
@@ -102,7 +109,12 @@ def test_spans_and_whole_prompts():
         with dwindle.source_span(model, mask):
             return [written(model, prompt)]
 
-    holds([*(lambda p=p: spanned(p) for p in PROMPTS[:2]), *(lambda p=p: [written(model, p)] for p in PROMPTS)])
+    holds(
+        [
+            *(lambda p=p: spanned(p) for p in PROMPTS[:2]),
+            *(lambda p=p: [written(model, p)] for p in PROMPTS),
+        ]
+    )
 
 
 def recorded(model, given) -> list[Tensor]:
@@ -128,9 +140,22 @@ def test_records_of_prompts():
 
 def test_hand_written_attention():
     torch.manual_seed(0)
-    shape = {"encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    sizes = {"vocab_size": 40, "d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "init_std": 0.4}
-    model = hf.MvpForConditionalGeneration(hf.MvpConfig(**sizes, **shape, max_position_embeddings=32)).eval()
+    shape = {
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+    }
+    sizes = {
+        "vocab_size": 40,
+        "d_model": 16,
+        "encoder_ffn_dim": 16,
+        "decoder_ffn_dim": 16,
+        "init_std": 0.4,
+    }
+    model = hf.MvpForConditionalGeneration(
+        hf.MvpConfig(**sizes, **shape, max_position_embeddings=32)
+    ).eval()
     model.config.forced_eos_token_id = model.generation_config.forced_eos_token_id = None
     dwindle.attach(model, "training-free")
     holds([lambda s=s: [written(model, s)] for s in SOURCES])
@@ -142,8 +167,14 @@ def test_training_steps():
     dwindle.attach(model, "training-free")
 
     def step(given) -> list[Tensor]:
-        loss = model(**given, decoder_input_ids=target(5, len(given["input_ids"]))).logits.square().mean()
-        return list(torch.autograd.grad(loss, model.model.decoder.layers[0].encoder_attn.k_proj.weight))
+        loss = (
+            model(**given, decoder_input_ids=target(5, len(given["input_ids"])))
+            .logits.square()
+            .mean()
+        )
+        return list(
+            torch.autograd.grad(loss, model.model.decoder.layers[0].encoder_attn.k_proj.weight)
+        )
 
     holds([lambda s=s: step(s) for s in SOURCES])
 
@@ -168,13 +199,20 @@ def test_no_change_while_another_thread_is_inside(rule):
     right = written(model, SOURCES[0])
     hold = Waiting()
     found = []
-    thread = threading.Thread(target=lambda: found.append(written(model, SOURCES[0], logits_processor=[hold])))
+    thread = threading.Thread(
+        target=lambda: found.append(written(model, SOURCES[0], logits_processor=[hold]))
+    )
     thread.start()
     assert hold.inside.wait(60)
     before = list(model.model.decoder.layers[0].encoder_attn._forward_pre_hooks)
-    changes = [lambda: dwindle.attach(model, "dim:log"), *([lambda: dwindle.detach(model)] if rule else [])]
+    changes = [
+        lambda: dwindle.attach(model, "dim:log"),
+        *([lambda: dwindle.detach(model)] if rule else []),
+    ]
     for change in changes:
-        with pytest.raises(ValueError, match="another thread is inside a call of this BartForConditionalGeneration"):
+        with pytest.raises(
+            ValueError, match="another thread is inside a call of this BartForConditionalGeneration"
+        ):
             change()
     assert list(model.model.decoder.layers[0].encoder_attn._forward_pre_hooks) == before
     hold.go_on.set()

@@ -1,6 +1,8 @@
-"""Whisper's own long-form ``generate``: windows, timestamps, prompts padded on the left. It cuts caches itself.
+"""Whisper's own long-form ``generate``: windows, timestamps, prompts padded on the left. It cuts
+caches itself.
 
-(That an item of a batch is transcribed as it is alone is not asked: the untouched model does not do so.)
+(That an item of a batch is transcribed as it is alone is not asked: the untouched model does not do
+so.)
 """
 
 import pytest
@@ -27,7 +29,8 @@ def whisper():
 
 
 def transcribed(model, *, beams: int, cache: bool, prompted: bool) -> list[list[int]]:
-    """The tokens of two long recordings; ``prompted``: each window is told what was said before it."""
+    """The tokens of two long recordings; ``prompted``: each window is told what was said before
+    it."""
     features = torch.randn(len(FRAMES), 8, max(FRAMES), generator=torch.Generator().manual_seed(3))
     mask = torch.arange(max(FRAMES)) < torch.tensor(FRAMES)[:, None]
     out: Tensor = model.generate(

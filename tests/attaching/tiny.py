@@ -1,9 +1,11 @@
 """How a tiny random model is drawn, fed and run, whatever its family. No downloads, no training.
 
-All weights are drawn anew, wide enough that cross-attention is sharp: on a nearly uniform attention every
-beam has the same coverage, and a forgotten reorder would pass unseen. ``zoo.py`` lists the families.
+All weights are drawn anew, wide enough that cross-attention is sharp: on a nearly uniform attention
+every beam has the same coverage, and a forgotten reorder would pass unseen. ``zoo.py`` lists the
+families.
 
-Shapes: B = 3 sources, S source positions (right-padded where the family takes a mask), T = 7 target rows.
+Shapes: B = 3 sources, S source positions (right-padded where the family takes a mask), T = 7 target
+rows.
 """
 
 from collections.abc import Callable
@@ -23,8 +25,8 @@ Inputs = dict[str, Any]
 class Tiny:
     """One family: a model and the inputs it takes.
 
-    ``style`` says how the decoder is reached: "seq2seq" encodes the source and takes ``decoder_input_ids``;
-    "decoder" takes ``input_ids`` and the source as it is.
+    ``style`` says how the decoder is reached: "seq2seq" encodes the source and takes
+    ``decoder_input_ids``; "decoder" takes ``input_ids`` and the source as it is.
     """
 
     name: str
@@ -55,8 +57,8 @@ class Tiny:
         return torch.randint(4, VOCABULARY, self.target, generator=generator)
 
     def logits(self, model: hf.PreTrainedModel, cuts: tuple[int, ...] | None = None) -> Tensor:
-        """(B, T, V) of teacher forcing: all rows in one call without a cache, or with a cache, cut into
-        pieces of these many rows."""
+        """(B, T, V) of teacher forcing: all rows in one call without a cache, or with a cache, cut
+        into pieces of these many rows."""
         given, rows = self.encoded(model), self.rows()
         name = "decoder_input_ids" if self.style == "seq2seq" else "input_ids"
         with torch.no_grad():
@@ -80,7 +82,9 @@ class Tiny:
         mask = {"attention_mask": source["attention_mask"]} if "attention_mask" in source else {}
         return {"encoder_outputs": states, **mask}
 
-    def generated(self, model: hf.PreTrainedModel, beams: int, cache: bool) -> tuple[Tensor, Tensor]:
+    def generated(
+        self, model: hf.PreTrainedModel, beams: int, cache: bool
+    ) -> tuple[Tensor, Tensor]:
         """Eight generated tokens of each source, and the scores of all beams at every step."""
         out = model.generate(
             **self.source(),
@@ -98,8 +102,8 @@ class Tiny:
 
 
 def draw(model: hf.PreTrainedModel, spread: float, seed: int) -> None:
-    """Draw every matrix from N(0, spread). Vectors stay as they were, and so do tables that are computed
-    (some of them are not saved)."""
+    """Draw every matrix from N(0, spread). Vectors stay as they were, and so do tables that are
+    computed (some of them are not saved)."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -160,7 +164,10 @@ def moonshine_audio() -> Inputs:
     """Samples (B, 4096) that the convolutions cut to S = 9, with their mask."""
     mask = torch.arange(4096) < 4096 * torch.tensor(LENGTHS)[:, None] // S
     generator = torch.Generator().manual_seed(7)
-    return {"input_values": torch.randn(B, 4096, generator=generator), "attention_mask": mask.long()}
+    return {
+        "input_values": torch.randn(B, 4096, generator=generator),
+        "attention_mask": mask.long(),
+    }
 
 
 def speech_frames() -> Inputs:

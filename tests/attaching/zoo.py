@@ -1,6 +1,7 @@
 """One tiny model of every family in the support table, in its order.
 
-What a family must pass is said in ``dwindle.attaching.families``; here is only how to build and feed it.
+What a family must pass is said in ``dwindle.attaching.families``; here is only how to build and
+feed it.
 """
 
 import torch
@@ -82,9 +83,15 @@ ZOO = [
         text,
     ),
     Tiny("EncoderDecoder (XLM-RoBERTa)", pair(bert(), bert(hf.XLMRobertaConfig, **ROBERTA)), text),
-    Tiny("EncoderDecoder (XLM-RoBERTa-XL)", pair(bert(), bert(hf.XLMRobertaXLConfig, **ROBERTA)), text),
+    Tiny(
+        "EncoderDecoder (XLM-RoBERTa-XL)",
+        pair(bert(), bert(hf.XLMRobertaXLConfig, **ROBERTA)),
+        text,
+    ),
     Tiny("EncoderDecoder (CamemBERT)", pair(bert(), bert(hf.CamembertConfig, **ROBERTA)), text),
-    Tiny("EncoderDecoder (Data2VecText)", pair(bert(), bert(hf.Data2VecTextConfig, **ROBERTA)), text),
+    Tiny(
+        "EncoderDecoder (Data2VecText)", pair(bert(), bert(hf.Data2VecTextConfig, **ROBERTA)), text
+    ),
     Tiny(
         "EncoderDecoder (RoBERTa-PreLayerNorm)",
         pair(bert(), bert(hf.RobertaPreLayerNormConfig, **ROBERTA)),
@@ -95,11 +102,18 @@ ZOO = [
         pair(bert(), bert(hf.XmodConfig, languages=["en_XX"], default_language="en_XX", **ROBERTA)),
         text,
     ),
-    Tiny("EncoderDecoder (ELECTRA)", pair(bert(), bert(hf.ElectraConfig, embedding_size=16, **DECODER)), text),
+    Tiny(
+        "EncoderDecoder (ELECTRA)",
+        pair(bert(), bert(hf.ElectraConfig, embedding_size=16, **DECODER)),
+        text,
+    ),
     Tiny("EncoderDecoder (ERNIE)", pair(bert(), bert(hf.ErnieConfig, **DECODER)), text),
     Tiny(
         "EncoderDecoder (RoCBert)",
-        pair(bert(), bert(hf.RoCBertConfig, enable_pronunciation=False, enable_shape=False, **DECODER)),
+        pair(
+            bert(),
+            bert(hf.RoCBertConfig, enable_pronunciation=False, enable_shape=False, **DECODER),
+        ),
         text,
     ),
     Tiny(
@@ -126,7 +140,11 @@ ZOO = [
         ),
         text,
     ),
-    Tiny("Pegasus-X", of(hf.PegasusXForConditionalGeneration, hf.PegasusXConfig, BART, block_size=4), text),
+    Tiny(
+        "Pegasus-X",
+        of(hf.PegasusXForConditionalGeneration, hf.PegasusXConfig, BART, block_size=4),
+        text,
+    ),
     Tiny(
         "NLLB-MoE",
         of(
@@ -141,7 +159,11 @@ ZOO = [
         text,
     ),
     Tiny("Blenderbot", of(hf.BlenderbotForConditionalGeneration, hf.BlenderbotConfig, BART), text),
-    Tiny("Blenderbot Small", of(hf.BlenderbotSmallForConditionalGeneration, hf.BlenderbotSmallConfig, BART), text),
+    Tiny(
+        "Blenderbot Small",
+        of(hf.BlenderbotSmallForConditionalGeneration, hf.BlenderbotSmallConfig, BART),
+        text,
+    ),
     Tiny("PLBart", of(hf.PLBartForConditionalGeneration, hf.PLBartConfig, BART), text),
     Tiny(
         "BigBirdPegasus",
@@ -155,7 +177,9 @@ ZOO = [
     ),
     Tiny("mT5", of(hf.MT5ForConditionalGeneration, hf.MT5Config, T5), text, spread=0.3),
     Tiny("UMT5", of(hf.UMT5ForConditionalGeneration, hf.UMT5Config, T5), text),
-    Tiny("LongT5", of(hf.LongT5ForConditionalGeneration, hf.LongT5Config, T5, local_radius=3), text),
+    Tiny(
+        "LongT5", of(hf.LongT5ForConditionalGeneration, hf.LongT5Config, T5, local_radius=3), text
+    ),
     Tiny(
         "Switch Transformers",
         of(
@@ -179,7 +203,11 @@ ZOO = [
     ),
     Tiny(
         "VisionEncoderDecoder (mBART)",
-        pair(vit(), hf.MBartConfig(**{**BART, **DECODER, "encoder_layers": 2}), hf.VisionEncoderDecoderModel),
+        pair(
+            vit(),
+            hf.MBartConfig(**{**BART, **DECODER, "encoder_layers": 2}),
+            hf.VisionEncoderDecoderModel,
+        ),
         image,
         auto=VISION2SEQ,
     ),
@@ -260,14 +288,19 @@ ZOO = [
     ),
     Tiny(
         "EncoderDecoder (RemBERT)",
-        pair(bert(), bert(hf.RemBertConfig, input_embedding_size=16, output_embedding_size=16, **DECODER)),
+        pair(
+            bert(),
+            bert(hf.RemBertConfig, input_embedding_size=16, output_embedding_size=16, **DECODER),
+        ),
         text,
     ),
     Tiny("EncoderDecoder (XGLM)", pair(bert(), xglm()), text),
     Tiny("EncoderDecoder (RoFormer)", pair(bert(), bert(hf.RoFormerConfig, **DECODER)), text),
     Tiny(
         "BLIP text",
-        of(hf.BlipTextLMHeadModel, hf.BlipTextConfig, BERT, encoder_hidden_size=16, is_decoder=True),
+        of(
+            hf.BlipTextLMHeadModel, hf.BlipTextConfig, BERT, encoder_hidden_size=16, is_decoder=True
+        ),
         states(),
         style="decoder",
         auto=hf.BlipTextLMHeadModel,
@@ -280,7 +313,11 @@ ZOO = [
         auto=SPEECH2SEQ,
     ),
     Tiny("FSMT", of(hf.FSMTForConditionalGeneration, hf.FSMTConfig, BART, FSMT), text),
-    Tiny("ProphetNet", of(hf.ProphetNetForConditionalGeneration, hf.ProphetNetConfig, PROPHETNET), text),
+    Tiny(
+        "ProphetNet",
+        of(hf.ProphetNetForConditionalGeneration, hf.ProphetNetConfig, PROPHETNET),
+        text,
+    ),
     Tiny(
         "EncoderDecoder (BigBird)",
         pair(bert(), bert(hf.BigBirdConfig, attention_type="original_full", **DECODER)),

@@ -1,1 +1,1 @@
-"""Puts a rule into a `transformers` model: its cross-attention, its cache, its config. No training, no data."""
+"""Puts a rule into a `transformers` model: cross-attention, cache, config. No training, no data."""

@@ -1,9 +1,10 @@
 """Coverage inside the library's cache, so that whatever moves keys and values moves coverage too.
 
-The layer of the *self-attention* cache that belongs to an attention module is upgraded to a subclass that also
-carries its coverage: ``generate()`` reorders, repeats, selects, crops and resets it like any other state, and
-makes a new one for each call, so that nothing leaks from one text to the next. (The self-attention cache, because
-a crop of an encoder-decoder cache touches only that one.) This file knows no rule.
+The layer of the *self-attention* cache that belongs to an attention module is upgraded to a
+subclass that also carries its coverage: ``generate()`` reorders, repeats, selects, crops and resets
+it like any other state, and makes a new one for each call, so that nothing leaks from one text to
+the next. (The self-attention cache, because a crop of an encoder-decoder cache touches only that
+one.) This file knows no rule.
 """
 
 from collections import deque
@@ -25,6 +26,7 @@ from dwindle.attaching.library import (
     mark_static,
     unregistered,
 )
+from dwindle.core.transforms import check_in_graph
 
 _UNDOABLE = 32  # calls that can be taken back: more than an assistant drafts at once
 
@@ -40,23 +42,29 @@ class Step:
 
 
 class CoveredLayer:
-    """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it, or of its own."""
+    """Mixed into a cache layer: the layer also has the coverage of the cross-attention beside it,
+    or of its own."""
 
     coverage: Any
-    """What the rule left; None before the first row."""
+    """Coverage that the rule left; None before the first row."""
     protected: Tensor | None
     """Bool (B, S): source positions that a rule protects."""
     source: Tensor | None
     """Bool (B, P): the source inside the prompt of a decoder-only model."""
     seen: Tensor
-    """How many rows the coverage has seen. A tensor, for compiled graphs guard on every integer they meet."""
+    """Number of rows that the coverage has seen.
+
+    A tensor, because compiled graphs guard on every integer.
+    """
     steps: deque[Step]
     moved: bool
-    """Whether the rows were reordered, repeated or selected since the last step that could be taken back."""
+    """True if rows were reordered, repeated or selected since the last step that can be undone."""
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         super().reorder_cache(beam_idx)  # type: ignore[misc]
-        self._move(lambda c: c.reorder(beam_idx), lambda p: p.index_select(0, beam_idx.to(p.device)))
+        self._move(
+            lambda c: c.reorder(beam_idx), lambda p: p.index_select(0, beam_idx.to(p.device))
+        )
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         super().batch_repeat_interleave(repeats)  # type: ignore[misc]
@@ -78,16 +86,19 @@ class CoveredLayer:
         else:
             self.coverage = None
 
-    def crop(self, tokens_to_remove: int) -> None:
-        super().crop(tokens_to_remove)  # type: ignore[misc]
-        left = abs(tokens_to_remove)
+    def crop(self, size: int) -> None:
+        """The library's releases mean different things by ``size``: what counts is how many tokens
+        the layer lost."""
+        before = self.get_seq_length()  # type: ignore[attr-defined]
+        super().crop(size)  # type: ignore[misc]
+        cropped = left = int(before - self.get_seq_length())  # type: ignore[attr-defined]
         while left:
             if not self.steps:
-                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
+                raise ValueError(f"coverage cannot be cropped by {cropped} tokens: too far back")
             step = self.steps.pop()
             kept = max(step.rows - left, 0)
             if kept and step.replay is None:
-                raise ValueError(f"coverage cannot be cropped by {abs(tokens_to_remove)} tokens: too far back")
+                raise ValueError(f"coverage cannot be cropped by {cropped} tokens: too far back")
             self.coverage = step.replay(kept) if kept and step.replay else step.before
             if kept:
                 self.steps.append(Step(step.before, kept, step.replay))
@@ -96,8 +107,8 @@ class CoveredLayer:
 
     @property
     def overwritable(self) -> bool:
-        """Whether the next call may overwrite the coverage: that of beams that have just moved, for no step before that
-        can be taken back any more."""
+        """True if the next call may overwrite the coverage. After beams have moved it may: no step
+        before that can be taken back any more."""
         return self.moved and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
 
     def overwritten(self, rows: int) -> None:
@@ -118,13 +129,15 @@ class CoveredLayer:
             else:
                 self.coverage.copy_(after)
             return
-        step = Step(self.coverage, rows, replay if rows > 1 else None)  # one row is taken back or not
+        # a single row is taken back whole, so it needs no replay
+        step = Step(self.coverage, rows, replay if rows > 1 else None)
         if self.steps:
             self.steps[-1].replay = None  # it holds the keys of its call
         self.coverage = after
         if after.total.requires_grad:
             return  # a graph is being built: nobody takes back a training step
-        keep = _UNDOABLE if after.total.shape[0] == 1 else 1  # drafts are checked one text at a time
+        # drafts are checked one text at a time
+        keep = _UNDOABLE if after.total.shape[0] == 1 else 1
         self.steps.append(step)
         while len(self.steps) > keep:
             self.steps.popleft()
@@ -155,36 +168,49 @@ def cache_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
 
 
 def covered(cache: Cache, layer_idx: int, rows: int) -> CoveredLayer:
-    """The layer that carries the coverage of the cross-attention ``layer_idx``, about to see ``rows`` more rows.
+    """The layer that carries the coverage of the cross-attention ``layer_idx``, about to see
+    ``rows`` more rows.
 
-    Raises where the coverage has not seen exactly the rows that the cache has: every mistake in handling a cache
-    shows here.
+    Raises where the coverage has not seen exactly the rows that the cache has: every mistake in
+    handling a cache shows here.
     """
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    # An encoder-decoder cache has stored this call's rows by now; a mixed one keeps cross-attention beside layer 0.
+    # An encoder-decoder cache has stored this call's rows by now; a mixed one keeps cross-attention
+    # beside layer 0.
     length = own.get_seq_length(layer_idx if isinstance(cache, EncoderDecoderCache) else 0)
     return _checked(own, layer_idx, length - rows)
 
 
 def covered_itself(cache: Cache, layer_idx: int) -> CoveredLayer:
-    """The layer that carries the coverage of the self-attention ``layer_idx``: its own, before it stores this call."""
+    """The layer that carries the coverage of the self-attention ``layer_idx``: its own, before it
+    stores this call."""
     own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
     if layer_at(own, layer_idx) is None:
-        raise ValueError(f"layer {layer_idx} has no cache of its own: leave it out with layers=[...]")
+        raise ValueError(
+            f"layer {layer_idx} has no cache of its own: leave it out with layers=[...]"
+        )
     return _checked(own, layer_idx, own.get_seq_length(layer_idx))
 
 
 def _checked(own: Cache, layer_idx: int, length: int | Tensor) -> CoveredLayer:
-    """The layer, upgraded, if its coverage has seen the ``length`` rows that the cache had before this call."""
+    """The layer, upgraded, if its coverage has seen the ``length`` rows before this call."""
     layer: Any = own.layers[layer_idx]
     if not isinstance(layer, CoveredLayer):
         layer = own.layers[layer_idx] = _rebuild(type(layer), layer.__dict__)
-        layer.coverage, layer.protected, layer.source, layer.steps, layer.moved = None, None, None, deque(), False
+        layer.coverage = None
+        layer.protected = None
+        layer.source = None
+        layer.steps = deque()
+        layer.moved = False
         layer.seen = torch.zeros((), dtype=torch.long)
-    if not torch.compiler.is_compiling() and int(layer.seen) != int(length):
+    if torch.compiler.is_compiling():  # checked when the graph runs
+        check_in_graph(
+            layer.seen == length, "coverage has not seen this cache: start from an empty one"
+        )
+    elif int(layer.seen) != int(length):
         raise ValueError(
-            f"this cache holds {int(length)} tokens, but coverage has seen {int(layer.seen)} of them: "
-            "start from an empty cache with the rule attached"
+            f"this cache holds {int(length)} tokens, but coverage has seen {int(layer.seen)} of "
+            "them: start from an empty cache with the rule attached"
         )
     found: CoveredLayer = layer
     return found
@@ -202,7 +228,7 @@ for _plain in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidi
 
 
 def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:
-    """A covered layer with the state of a plain one. (Assigning ``__class__`` fails: the layouts differ.)"""
+    """A covered layer with the state of a plain one. (Their layouts forbid ``__class__ =``.)"""
     cls = _covered_class(plain)
     layer: Any = object.__new__(cls)
     layer.__dict__.update(state)

@@ -1,10 +1,13 @@
-"""``Carrier``: which rule a model carries, how it gets another one, and what it attended to. For every kind of model.
+"""``Carrier``: which rule a model carries, how it gets another one, and what it attended to. For
+every kind of model.
 
-The project's own models have their rule built in and are carriers themselves. A model of `transformers` becomes one
+The project's own models have their rule built in and are carriers themselves. A model of
+`transformers` becomes one
 here: its rule is attached. Whoever asks need not know which kind it is.
 """
 
-from __future__ import annotations  # the types of transformers are named here but imported only when attaching
+# the types of transformers are named here but imported only when attaching
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -32,7 +35,10 @@ class Carrier(Protocol):
         """Make ``rule`` its only rule."""
 
     def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
-        """What it looked at while it wrote ``sequences`` (N, 1 + T) of ``batch``; rows after their ends are zero."""
+        """Attention and weights while it wrote ``sequences`` (N, 1 + T) of ``batch``.
+
+        Rows after the end of a sequence are zero.
+        """
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Library:
 
     model: PreTrainedModel
     layers: int | list[int] | None = None
-    """On how many of its last layers a rule is put, or on which; None for all."""
+    """Number of last layers that a rule is put on, or their indices; None for all."""
 
     @property
     def rule(self) -> Rule | None:
@@ -59,7 +65,7 @@ class Library:
 
 
 def source_of(model: PreTrainedModel) -> Literal["prompt"] | None:
-    """Where a model of the library has its source, as ``attach`` takes it: a decoder-only one has it in its prompt."""
+    """The ``source`` argument of ``attach`` for a library model: ``prompt`` if decoder-only."""
     return None if model.config.is_encoder_decoder else "prompt"
 
 

@@ -1,7 +1,8 @@
 """The support table: which model families take a rule, by which path, and what was checked on each.
 
 Data only: it imports no model library, and says nothing that the tests do not run. The matrix in
-``tests/attaching/test_families.py`` has one tiny model for each row, and runs exactly the checks named here.
+``tests/attaching/test_families.py`` has one tiny model for each row, and runs exactly the checks
+named here.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ CHECKS = {
     "save": "saved and loaded again, the logits are the same bit for bit",
     "detach": "detached, the model gives its first outputs bit for bit, with its first config",
 }
-"""What can be checked on a family."""
+"""The checks that a family can go through."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Family:
 
     name: str
     model: str
-    """The class of the checked model in `transformers`; joined models name their decoder in ``name``."""
+    """The class of the checked model; a joined one names its decoder in ``name``."""
     model_type: str
     """``config.model_type`` of the part that has the cross-attention."""
     path: Literal["registry", "hand-written", "refused"]
@@ -60,7 +61,9 @@ FAMILIES = (
     _registry("Pegasus", "PegasusForConditionalGeneration", "pegasus"),
     _registry("mBART", "MBartForConditionalGeneration", "mbart"),
     _registry("M2M100 / NLLB", "M2M100ForConditionalGeneration", "m2m_100"),
-    _registry("Whisper", "WhisperForConditionalGeneration", "whisper", "also its own long-form generate()"),
+    _registry(
+        "Whisper", "WhisperForConditionalGeneration", "whisper", "also its own long-form generate()"
+    ),
     _registry("EncoderDecoder (BERT)", _JOINED, "bert"),
     _registry("EncoderDecoder (RoBERTa)", _JOINED, "roberta"),
     _registry("EncoderDecoder (XLM-RoBERTa)", _JOINED, "xlm-roberta"),
@@ -87,8 +90,12 @@ FAMILIES = (
     ),
     _registry("mT5", "MT5ForConditionalGeneration", "mt5"),
     _registry("UMT5", "UMT5ForConditionalGeneration", "umt5"),
-    _registry("LongT5", "LongT5ForConditionalGeneration", "longt5", "local attention in the encoder"),
-    _registry("Switch Transformers", "SwitchTransformersForConditionalGeneration", "switch_transformers"),
+    _registry(
+        "LongT5", "LongT5ForConditionalGeneration", "longt5", "local attention in the encoder"
+    ),
+    _registry(
+        "Switch Transformers", "SwitchTransformersForConditionalGeneration", "switch_transformers"
+    ),
     _registry("T5Gemma", "T5GemmaForConditionalGeneration", "t5_gemma_module"),
     _registry("UDOP", "UdopForConditionalGeneration", "udop", "text and boxes"),
     _registry("VisionEncoderDecoder (BERT)", _VISION, "bert"),
@@ -109,7 +116,8 @@ FAMILIES = (
         "MoonshineStreamingForConditionalGeneration",
         "moonshine_streaming",
         "registry",
-        "each call of the untouched model changes the encoder's output, so generate() without a cache is not a measure",
+        "each call of the untouched model changes the encoder's output, so generate() without a "
+        "cache is not a measure",
         _WITHOUT_GENERATE,
     ),
     _registry("Florence-2", "Florence2ForConditionalGeneration", "bart", "text input only"),
@@ -134,7 +142,8 @@ FAMILIES = (
         "Mllama",
         "MllamaForConditionalGeneration",
         "mllama_text_model",
-        "with its cross-attention mask: without one, the untouched model under SDPA attends causally",
+        "with its cross-attention mask: without one, the untouched model under SDPA attends "
+        "causally",
     ),
     _hand_written("LED", "LEDForConditionalGeneration", "led"),
     _hand_written("MVP", "MvpForConditionalGeneration", "mvp"),

@@ -1,11 +1,12 @@
-"""What the strategies share: the link to their model, hooks that copy with it, and the type of an attached module.
+"""Common to all strategies: the link to the model, hooks that copy with it, attached modules.
 
-A *strategy* says where the source of a model is (``SourceStrategy``) and how one attention module gets its weights
-(``Attached``): ``encoder.py`` with ``cross.py`` and ``handwritten.py``, and ``prompt.py``. This file knows none of
-them.
+A *strategy* says where the source of a model is (``SourceStrategy``) and how one attention module
+gets its weights (``Attached``): ``encoder.py`` with ``cross.py`` and ``handwritten.py``, and
+``prompt.py``. This file knows none of them.
 """
 
-from __future__ import annotations  # the types of transformers are named here but imported only when attaching
+# the types of transformers are named here but imported only when attaching
+from __future__ import annotations
 
 import copy
 import inspect
@@ -26,7 +27,10 @@ from dwindle.core.softmax import attention_scores
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FLEX = "flex attention masks cannot carry a rule: load the model with attn_implementation='sdpa' or 'eager'"
+FLEX = (
+    "flex attention masks cannot carry a rule: load the model with attn_implementation='sdpa' or "
+    "'eager'"
+)
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -42,7 +46,7 @@ _SPECIAL = (
 
 @dataclass
 class Link:
-    """What all hooks of an attached model know."""
+    """The model, the rule and the scopes, which all hooks of an attached model share."""
 
     model: PreTrainedModel
     rule: Rule
@@ -50,15 +54,17 @@ class Link:
     scopes: Scopes = field(default_factory=Scopes)
     attached: list[Attached] = field(default_factory=list)
     removable: list[RemovableHandle] = field(default_factory=list)
-    """What takes the hooks off again."""
+    """Handles of torch that take the hooks off again."""
 
     def before(self, module: nn.Module, hook: Callable[..., Any]) -> None:
         """Call ``hook`` before each forward of ``module``."""
         self.removable.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
     def after(self, module: nn.Module, hook: Callable[..., Any], always: bool = False) -> None:
-        """Call ``hook`` after each forward of ``module``; ``always``: also after one that failed."""
-        self.removable.append(module.register_forward_hook(hook, with_kwargs=True, always_call=always))
+        """Call ``hook`` after each forward of ``module``; ``always``: also if that failed."""
+        self.removable.append(
+            module.register_forward_hook(hook, with_kwargs=True, always_call=always)
+        )
 
     def unhook(self) -> None:
         while self.removable:
@@ -66,7 +72,7 @@ class Link:
 
     @property
     def here(self) -> Scope:
-        """What was seen of the call that runs in this thread."""
+        """The scope of the pass that runs in this thread."""
         return self.scopes.here
 
     def special_among(self, ids: Tensor) -> Tensor:
@@ -76,7 +82,7 @@ class Link:
 
 @dataclass
 class Hook:
-    """A forward hook of ours. Objects rather than closures: they are copied and pickled with the model."""
+    """A forward hook of ours. An object, not a closure: it is copied and pickled with the model."""
 
     link: Link
 
@@ -89,7 +95,8 @@ class Hook:
 
 @dataclass
 class Attached(Hook, ABC):
-    """One attention module with the rule in it. It is the hook that puts together what a pass of the module needs."""
+    """One attention module with the rule in it. It is the hook that puts together what a pass of
+    the module needs."""
 
     name: str
     module: nn.Module
@@ -107,40 +114,45 @@ class Attached(Hook, ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Leave the module as it was, but for the hooks."""
+        """Restore the module, except for its hooks."""
 
     @abstractmethod
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments: ...
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments: ...
 
     def hear(self, attention: Tensor, weights: Tensor) -> None:
-        listener = self.link.here.listener
+        listener = self.link.scopes.listener
         if listener is not None:
             listener.hear(self.name, attention, weights)
 
     @property
     def returns_weights(self) -> bool:
-        """Whether the module returns its weights, as eager attention does."""
+        """True if the module returns its weights, as eager attention does."""
         from dwindle.attaching import library
 
         return library.implementation(self.original) == "eager"
 
     @property
     def seen(self) -> bool:
-        """Whether somebody wants to see the weights, so that they must be held in memory."""
+        """True if the weights must be held in memory, to be returned or recorded."""
         return self.returns_weights or self.heard
 
     @property
     def heard(self) -> bool:
-        """Whether somebody records this module in this thread."""
-        listener = self.link.here.listener
+        """True if a listener records this module."""
+        listener = self.link.scopes.listener
         return listener is not None and listener.listens_to(self.name)
 
 
 class SourceStrategy(ABC):
-    """Where the source of a model is, and so what is attached and what is seen of a call from outside."""
+    """One answer to the question where the source of a model is.
+
+    It decides which modules are attached, and what hooks on the whole model look for.
+    """
 
     name: ClassVar[str | None]
-    """As ``attach`` takes it."""
+    """The ``source`` argument of ``attach``."""
 
     @abstractmethod
     def find(self, model: PreTrainedModel, modules: list[str] | None) -> list[Found]:
@@ -167,10 +179,12 @@ class SourceStrategy(ABC):
 class Begin(Hook):
     """Before a pass of the whole model."""
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments | None:
         wait_for_change()
-        if self.link.here.listener is not None:
-            self.link.here.listener.begin()
+        if (listener := self.link.scopes.listener) is not None:
+            listener.begin()
         return None
 
 
@@ -178,31 +192,39 @@ class Begin(Hook):
 class End(Hook):
     """After a pass of the whole model, also one that failed: what was seen of it is forgotten."""
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        here = self.link.here
-        here.special = None
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
+        here, listener = self.link.here, self.link.scopes.listener
+        here.special = here.encoded = None
         here.masks.clear()
-        if here.listener is not None and output is not None:
-            here.listener.end()
+        here.passes.clear()
+        if listener is not None and output is not None:
+            listener.end()
 
 
 @dataclass
 class Generate(Hook):
-    """The ``generate`` of an attached model: whoever records in this thread is told of it."""
+    """The ``generate`` of an attached model, which tells the listener."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         wait_for_change()
-        listener = self.link.here.listener
-        return self.run(*args, **kwargs) if listener is None else listener.generate(self.run, args, kwargs)
+        listener = self.link.scopes.listener
+        return (
+            self.run(*args, **kwargs)
+            if listener is None
+            else listener.generate(self.run, args, kwargs)
+        )
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         model = self.link.model
-        return type(model).generate(model, *args, **kwargs)
+        with self.link.scopes.settled():
+            return type(model).generate(model, *args, **kwargs)
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores (B, H, T, S) come from queries and keys. The arguments are those of ``dwindle.attention``."""
+    """Arguments of ``dwindle.attention`` from which scores (B, H, T, S) are computed."""
 
     mask: Tensor | None
     bias: Tensor | None
@@ -210,7 +232,7 @@ class Scoring:
     softcap: float | None
 
     def rows(self, which: slice) -> Scoring:
-        """For some of the T rows."""
+        """The same for some of the T rows."""
         return replace(self, mask=_rows(self.mask, which), bias=_rows(self.bias, which))
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
@@ -246,5 +268,11 @@ def special_tokens(model: PreTrainedModel) -> set[int]:
     for config in configs:
         for name in _SPECIAL:
             value = getattr(config, name, None)
-            found |= set(value) if isinstance(value, list | tuple) else set() if value is None else {value}
+            found |= (
+                set(value)
+                if isinstance(value, list | tuple)
+                else set()
+                if value is None
+                else {value}
+            )
     return {i for i in found if isinstance(i, int) and i >= 0}

@@ -1,19 +1,21 @@
-"""Decoder-only models: the document inside the prompt is the source, and only tokens after it feel coverage.
+"""Decoder-only models: the document in the prompt is the source; only later tokens feel coverage.
 
-A row of self-attention is over the prompt and over what was written. For a row after the last source token, the
-columns of the source are diminished by the rule, with the coverage that such rows have left there; all other columns
-keep their plain weight. Rows inside the prompt and rows of padding are plain and leave nothing.
+A row of self-attention is over the prompt and over what was written. For a row after the last
+source token, the columns of the source are diminished by the rule, with the coverage that such rows
+have left there; all other columns keep their plain weight. Rows inside the prompt and rows of
+padding are plain and leave nothing.
 
-``source_span`` says where the source is; inside ``generate()`` it is the whole prompt unless one is open. It is
-open for the thread that opened it, and goes down the model as an argument, so that a recomputed forward (gradient
-checkpointing) sees its own. This file knows nothing of cross-attention and of how modules are found.
+``source_span`` says where the source is; inside ``generate()`` it is the whole prompt unless one is
+open. It goes down the model as an argument, so that a recomputed forward (gradient checkpointing)
+sees its own. This file knows nothing of cross-attention and of how modules are found.
 
 Shapes: B batch, H heads, T rows of this call, K keys, P positions up to the last source token.
 """
 
-from __future__ import annotations  # CoveredLayer needs transformers, which is imported only when attaching
+# CoveredLayer needs transformers, which is imported only when attaching
+from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,7 +40,7 @@ from dwindle.core.coverage import Coverage
 from dwindle.core.functional import attention
 from dwindle.core.notation import row_rule
 from dwindle.core.rules import RowRule, Rule
-from dwindle.core.softmax import grouped, softmax_rows
+from dwindle.core.softmax import softmax_rows, weighted_values
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -48,8 +50,12 @@ if TYPE_CHECKING:
 NAME = "dwindle-prompt"
 
 _ARGUMENT = "dwindle_prompt"
-_MARK_IT = "mark the source: with dwindle.source_span(model, mask), where mask is True on the document's tokens"
-_BEYOND_SOFTMAX = ("s_aux", "indices", "block_indices")  # sinks and sparse choices: more than a softmax over the keys
+_MARK_IT = (
+    "mark the source: with dwindle.source_span(model, mask), where mask is True on the document's "
+    "tokens"
+)
+# sinks and sparse choices: more than a softmax over the keys
+_BEYOND_SOFTMAX = ("s_aux", "indices", "block_indices")
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "seq_idx")
 
 
@@ -79,24 +85,24 @@ class GenerateFromPrompt(Generate):
     """The ``generate`` of an attached model: without a span its whole prompt is the source."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        here = self.link.here
-        given = [*args[:1], *(kwargs.get(name) for name in ("inputs", "input_ids", "inputs_embeds"))]
+        scopes = self.link.scopes
+        given = [
+            *args[:1],
+            *(kwargs.get(name) for name in ("inputs", "input_ids", "inputs_embeds")),
+        ]
         prompt = next((x for x in given if x is not None), None)
-        if here.span is not None or prompt is None:
+        if scopes.span is not None or prompt is None:
             return super().run(*args, **kwargs)
         mask = kwargs.get("attention_mask")
         if mask is None or mask.dim() != 2:
             mask = torch.ones(prompt.shape[:2], device=prompt.device)
-        here.span = trimmed(mask.bool())
-        try:
+        with scopes.opened("span", trimmed(mask.bool())):
             return super().run(*args, **kwargs)
-        finally:
-            here.span = None
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What the hook on the model hands down to its modules."""
+    """Facts about one call that the hook on the model hands down to its modules."""
 
     span: Tensor | None
     """Bool (items, P), if one is open."""
@@ -106,11 +112,13 @@ class Prompt:
 
 @dataclass
 class HandDown(Begin):
-    """On the whole model: the span goes down as an argument. Packed batches end here."""
+    """A hook on the whole model that hands the span down, and refuses packed batches."""
 
     parameters: list[str]
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
         super().__call__(module, args, kwargs)
         named = given(self.parameters, args, kwargs)
         _refuse_packing(named)
@@ -118,9 +126,12 @@ class HandDown(Begin):
         if self.link.rule.protect == "special":
             ids = named.get("input_ids")
             if ids is None:
-                raise ValueError("this rule protects the special tokens of the source: call the model with input_ids")
+                raise ValueError(
+                    "this rule protects the special tokens of the source: call the model with "
+                    "input_ids"
+                )
             special = self.link.special_among(ids)
-        return args, {**kwargs, _ARGUMENT: Prompt(self.link.here.span, special)}
+        return args, {**kwargs, _ARGUMENT: Prompt(self.link.scopes.span, special)}
 
 
 @dataclass
@@ -129,20 +140,20 @@ class PromptPass:
 
     at: Attached
     rule: RowRule
-    """Without its own protection: that is in ``protected``."""
+    """The rule without its ``protect`` option, which is in ``protected`` as a mask."""
     layer: CoveredLayer | None
-    """Where the coverage is kept between calls; None without a cache."""
+    """Keeper of the coverage between calls; None without a cache."""
     first: int | Tensor
     """The position of the first row."""
     dropped: int
     """Keys at the front that a sliding cache no longer has: key j is at position j + dropped."""
     source: Tensor
-    """Bool (B, P)."""
+    """Bool (B, P): the source positions."""
     protected: Tensor | None
     """Bool (B, P): source positions that keep their plain weight."""
 
     def felt(self, feels: Tensor) -> Tensor:
-        """Bool (B, 1, T', P): what the rule diminishes, for rows that feel coverage or not (B, T')."""
+        """Bool (B, 1, T', P): what the rule diminishes, for rows (B, T') that feel coverage."""
         return feels[:, None, :, None] & self.source[:, None, None, :]
 
 
@@ -151,22 +162,30 @@ class PromptAttention(Attached):
     """Self-attention that calls the registry: it gets a config of its own that names ``attend``."""
 
     path: ClassVar[Path] = "registry"
+    rule: RowRule = field(init=False)
+    """The model's rule without its protection. Made once: compiled graphs make no constants."""
 
     def enter(self) -> None:
         from dwindle.attaching import library
 
+        self.rule = replace(row_rule(self.link.rule), protect=())
         self.original = library.call_instead(self.module, NAME, attend)
         self.link.before(self.module, self)
 
     def leave(self) -> None:
         self.module.config = self.original
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
         from dwindle.attaching.cache import cache_among, covered_itself
+        from dwindle.attaching.library import dropped_keys
 
         prompt = kwargs.pop(_ARGUMENT, None)
         if prompt is None:
-            raise ValueError(f"{self.name} was reached past the {type(self.link.model).__name__}: call that one")
+            raise ValueError(
+                f"{self.name} was reached past the {type(self.link.model).__name__}: call that one"
+            )
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
         cache = cache_among(args, kwargs)
@@ -174,10 +193,10 @@ class PromptAttention(Attached):
         source = _source(prompt, layer, batch, rows).to(hidden.device)
         one = PromptPass(
             self,
-            rule=replace(row_rule(self.link.rule), protect=()),
+            rule=self.rule,
             layer=layer,
             first=0 if layer is None else layer.seen,
-            dropped=0 if layer is None else int(layer.get_mask_sizes(rows)[1]),  # type: ignore[attr-defined]
+            dropped=0 if layer is None else dropped_keys(layer, rows),
             source=source,
             protected=_protected(self.link.rule, source, prompt.special, layer),
         )
@@ -197,18 +216,29 @@ def attend(
     dwindle_pass: PromptPass | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention function of an attached module. (B, H, T, D) queries -> (B, T, H, D), as the library wants."""
+    """The attention function of an attached module: queries (B, H, T, D) -> (B, T, H, D)."""
     if dwindle_pass is None:
-        raise ValueError(f"{type(module).__name__} was called without its hook: was its forward called directly?")
+        raise ValueError(
+            f"{type(module).__name__} was called without its hook: was its forward called directly?"
+        )
     if any(others.get(name) is not None for name in _BEYOND_SOFTMAX):
-        raise ValueError(f"{type(module).__name__} cannot have a rule: its weights are not a softmax over all its keys")
+        raise ValueError(
+            f"{type(module).__name__} cannot have a rule: its weights are not a softmax over all "
+            "its keys"
+        )
     one = dwindle_pass
     positions = torch.arange(query.shape[2], device=query.device) + one.first
     mask = _mask(attention_mask, positions - one.dropped, key.shape[2])
     feels = _after_source(one.source, positions) & _not_padding(mask, positions - one.dropped)
     if not torch.compiler.is_compiling():
         start = _first_row(feels)
-        _refuse_unseen(one, feels[:, start:], mask[..., start:, :], query.shape[2], others.get("sliding_window"))
+        _refuse_unseen(
+            one,
+            feels[:, start:],
+            mask[..., start:, :],
+            query.shape[2],
+            others.get("sliding_window"),
+        )
     work = PromptWork(one, query, key, value, Scoring(mask, position_bias, scaling, softcap), feels)
     if one.at.seen:
         context, weights = work.visible(dropout)
@@ -219,7 +249,7 @@ def attend(
 
 @dataclass(frozen=True)
 class PromptWork:
-    """What one call of ``attend`` computes with."""
+    """The arguments of one call of ``attend``."""
 
     one: PromptPass
     query: Tensor
@@ -233,25 +263,34 @@ class PromptWork:
         """The context (B, H, T, D), without holding weights in memory."""
         layer = self.one.layer
         before = None if layer is None else layer.coverage
-        if layer is not None and layer.overwritable and self.columns == slice(0, self.one.source.shape[1]):
+        if (
+            layer is not None
+            and layer.overwritable
+            and self.columns == slice(0, self.one.source.shape[1])
+        ):
             context, _ = self._attention(before, dropout, inplace=True)
             layer.overwritten(self.query.shape[2])
             return context
         context, after = self._attention(before, dropout)
         if layer is not None:
-            layer.advance(self._whole(before, after), self.query.shape[2], partial(self.replay, before))
+            layer.advance(
+                self._whole(before, after), self.query.shape[2], partial(self.replay, before)
+            )
         return context
 
     def replay(self, before: Any, rows: int) -> Any:
         """The coverage after the first ``rows`` rows."""
         first = slice(rows)
         part = replace(
-            self, query=self.query[:, :, first], scoring=self.scoring.rows(first), feels=self.feels[:, first]
+            self,
+            query=self.query[:, :, first],
+            scoring=self.scoring.rows(first),
+            feels=self.feels[:, first],
         )
         return self._whole(before, part._attention(before, 0.0)[1])
 
     def visible(self, dropout: float) -> tuple[Tensor, Tensor]:
-        """Context and weights (B, H, T, K), for whoever wants to see these."""
+        """Context and weights (B, H, T, K), held in memory for a listener."""
         one = self.one
         attended = softmax_rows(self.scoring.scores(self.query, self.key))
         columns = self.columns
@@ -262,11 +301,12 @@ class PromptWork:
         weights, after = one.rule(given, _part(before, columns), protected=protected)
         one.at.hear(*(F.pad(x, self._outside) for x in (given, weights)))
         if one.layer is not None:
-            one.layer.advance(self._whole(before, after), self.query.shape[2], partial(self.replay, before))
+            one.layer.advance(
+                self._whole(before, after), self.query.shape[2], partial(self.replay, before)
+            )
         mixed = torch.where(felt, weights, attended[..., : felt.shape[-1]])
         weights = torch.cat([mixed, attended[..., felt.shape[-1] :]], dim=-1)
-        used = F.dropout(weights, dropout) if dropout else weights
-        return used.to(self.value.dtype) @ grouped(self.value, self.query.shape[1]), weights
+        return weighted_values(weights, self.value, dropout), weights
 
     @property
     def columns(self) -> slice:
@@ -277,7 +317,7 @@ class PromptWork:
 
     @property
     def _outside(self) -> tuple[int, int]:
-        """How many positions there are before those, and after them."""
+        """Number of positions before the span, and after it."""
         return self.columns.start, self.one.source.shape[1] - self.columns.stop
 
     def _attention(self, before: Any, dropout: float, inplace: bool = False) -> tuple[Tensor, Any]:
@@ -298,7 +338,8 @@ class PromptWork:
         )
 
     def _whole(self, before: Any, after: Any) -> Any:
-        """Coverage of all positions (B, H, P) from that of the columns that have a key: the others had no attention."""
+        """Coverage of all positions (B, H, P) from that of the columns that have a key: the others
+        had no attention."""
         if self._outside == (0, 0):
             return after
         whole = Coverage(*(F.pad(x, self._outside) for x in after))
@@ -313,13 +354,15 @@ def _part(coverage: Any, columns: slice) -> Any:
 
 
 def _mask(mask: Tensor | None, rows: Tensor, keys: int) -> Tensor:
-    """One mask, broadcastable to (B, H, T, K), from any form the library hands over. ``rows``: (T,), the own keys."""
+    """One mask, broadcastable to (B, H, T, K), from any form the library hands over. ``rows``:
+    (T,), the own keys."""
     if mask is not None and not isinstance(mask, Tensor):
         raise ValueError(FLEX)
     if mask is not None and mask.dim() == 4:
         return mask[..., :keys]
     causal = (torch.arange(keys, device=rows.device) <= rows[:, None])[None, None]
-    return causal if mask is None else causal & mask[:, None, None, -keys:].bool()  # (B, K), as flash attention has it
+    # (B, K), as flash attention has it
+    return causal if mask is None else causal & mask[:, None, None, -keys:].bool()
 
 
 def _visible(mask: Tensor) -> Tensor:
@@ -357,10 +400,16 @@ def _source(prompt: Prompt, layer: CoveredLayer | None, batch: int, rows: int) -
         raise ValueError(_MARK_IT)
     items, width = prompt.span.shape
     if batch % items:
-        raise ValueError(f"the mask of the source has {items} rows, but the batch has {batch}: give one row a text")
+        raise ValueError(
+            f"the mask of the source has {items} rows, but the batch has {batch}: give one row a "
+            "text"
+        )
     if layer is None and width > rows:
-        raise ValueError(f"the mask marks position {width - 1} as source, but there are only {rows} tokens")
-    source = prompt.span.repeat_interleave(batch // items, dim=0)  # the beams of an item lie together
+        raise ValueError(
+            f"the mask marks position {width - 1} as source, but there are only {rows} tokens"
+        )
+    # the beams of an item lie together
+    source = prompt.span.repeat_interleave(batch // items, dim=0)
     if layer is not None:
         layer.source = source
         if layer.coverage is not None and layer.coverage.total.shape[-1] != width:
@@ -368,14 +417,18 @@ def _source(prompt: Prompt, layer: CoveredLayer | None, batch: int, rows: int) -
     return source
 
 
-def _protected(rule: Rule, source: Tensor, special: Tensor | None, layer: CoveredLayer | None) -> Tensor | None:
-    """Bool (B, P): the source positions that keep their plain weight. Indices count the tokens of the source."""
+def _protected(
+    rule: Rule, source: Tensor, special: Tensor | None, layer: CoveredLayer | None
+) -> Tensor | None:
+    """Bool (B, P): source positions that keep their plain weight. Indices count source tokens."""
     if special is not None:
         width = source.shape[1]
         if layer is not None:
             known = special[:, :0] if layer.protected is None else layer.protected
             # A prompt may come in pieces: what is known of its tokens grows with them.
-            layer.protected = known if known.shape[1] == width else torch.cat([known, special], dim=1)[:, :width]
+            layer.protected = (
+                known if known.shape[1] == width else torch.cat([known, special], dim=1)[:, :width]
+            )
             special = layer.protected
         return F.pad(special[:, :width], (0, max(width - special.shape[1], 0))).to(source.device)
     if not rule.protect:
@@ -392,20 +445,22 @@ def trimmed(mask: Tensor) -> Tensor:
     return mask[:, : int(marked.max()) + 1 if len(marked) else 0]
 
 
-def _refuse_unseen(one: PromptPass, feels: Tensor, mask: Tensor, rows: int, window: int | None) -> None:
-    """A row that feels coverage must see the whole source: else what it leaves there says nothing."""
+def _refuse_unseen(
+    one: PromptPass, feels: Tensor, mask: Tensor, rows: int, window: int | None
+) -> None:
+    """A row that feels coverage must see the whole source: else its attention says nothing."""
     unseen = one.felt(feels) & ~_columns(_visible(mask), one.dropped, one.source.shape[1])
     if not bool(unseen.any()):
         return
     first = int(unseen.any(0).any(0).any(0).int().argmax())
     if window is not None and int(one.first) + rows - first > window:
         raise ValueError(
-            f"a sliding window of {window} tokens has dropped part of the source: attach only layers with full "
-            "attention (layers=[...]), or keep prompt and output inside the window"
+            f"a sliding window of {window} tokens has dropped part of the source: attach only "
+            "layers with full attention (layers=[...]), or keep prompt and output inside the window"
         )
     raise ValueError(
-        "a token after the source cannot see all of it: leave padding out of the source's mask, pass attention_mask, "
-        "and put one text in each row"
+        "a token after the source cannot see all of it: leave padding out of the source's mask, "
+        "pass attention_mask, and put one text in each row"
     )
 
 
@@ -413,7 +468,12 @@ def _refuse_packing(given: dict[str, Any]) -> None:
     """Several texts in one row: the coverage of one would be felt by the next."""
     packed = any(given.get(name) is not None for name in _PACKING)
     positions = given.get("position_ids")
-    if not packed and isinstance(positions, Tensor) and positions.dim() == 2 and not torch.compiler.is_compiling():
+    if (
+        not packed
+        and isinstance(positions, Tensor)
+        and positions.dim() == 2
+        and not torch.compiler.is_compiling()
+    ):
         steps = positions.diff(dim=1)
         mask = given.get("attention_mask")
         if isinstance(mask, Tensor) and mask.dim() == 2:
@@ -421,4 +481,6 @@ def _refuse_packing(given: dict[str, Any]) -> None:
             steps = steps * (real[:, 1:] & real[:, :-1])  # padding has any position
         packed = bool(((steps > 0).cumsum(1).bool() & (steps < 0)).any())
     if packed:
-        raise ValueError("packed batches cannot have a rule in the prompt: put one text in each row, and pad")
+        raise ValueError(
+            "packed batches cannot have a rule in the prompt: put one text in each row, and pad"
+        )
