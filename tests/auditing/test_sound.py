@@ -11,9 +11,9 @@ import torch
 import transformers as hf
 
 import dwindle
-from dwindle.listening.heads import all_heads, peaks
-from dwindle.listening.listeners import Listeners
-from dwindle.listening.sound import RATE, SoundReader, read_wave, words_per_second
+from dwindle.auditing.heads import all_heads, peaks
+from dwindle.auditing.listeners import Listeners
+from dwindle.auditing.sound import RATE, SoundReader, read_wave, words_per_second
 
 LENGTH = 2.0
 """Seconds that the tiny model reads."""
@@ -34,10 +34,31 @@ class Letters:
 @pytest.fixture(scope="module")
 def model():
     config = hf.WhisperConfig(
-        **{"vocab_size": 48, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2},
-        **{"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "num_mel_bins": 8},
-        **{"max_source_positions": 100, "max_target_positions": 32, "pad_token_id": 40, "eos_token_id": 40},
-        **{"bos_token_id": 40, "decoder_start_token_id": 41, "suppress_tokens": None, "begin_suppress_tokens": None},
+        **{
+            "vocab_size": 48,
+            "d_model": 16,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 2,
+        },
+        **{
+            "decoder_attention_heads": 2,
+            "encoder_ffn_dim": 16,
+            "decoder_ffn_dim": 16,
+            "num_mel_bins": 8,
+        },
+        **{
+            "max_source_positions": 100,
+            "max_target_positions": 32,
+            "pad_token_id": 40,
+            "eos_token_id": 40,
+        },
+        **{
+            "bos_token_id": 40,
+            "decoder_start_token_id": 41,
+            "suppress_tokens": None,
+            "begin_suppress_tokens": None,
+        },
     )
     return hf.WhisperForConditionalGeneration(config).eval()
 
@@ -71,7 +92,9 @@ def test_peaks_of_whisper_are_those_of_the_library(model, reader):
     found = peaks(model, all_heads(model), inputs, read, rows)
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        weights = model(**inputs, decoder_input_ids=read, output_attentions=True, use_cache=False).cross_attentions
+        weights = model(
+            **inputs, decoder_input_ids=read, output_attentions=True, use_cache=False
+        ).cross_attentions
     expected = torch.cat(weights, 1).masked_fill(~rows[:, None, :, None], 0).amax(2)
     torch.testing.assert_close(found, expected)
 
@@ -103,8 +126,12 @@ def test_what_is_no_wave_is_said(tmp_path):
 
 
 def test_a_silent_sound_is_found_to_leave_out_nothing(model, reader, monkeypatch):
-    ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "seconds", {}, True, tuple(reader.probe()), {})
-    silent, loud = dwindle.omissions(model, reader.processor, [(torch.zeros(RATE), "abc"), (tone(1.0), "")], ears)
+    ears = Listeners(
+        ((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "seconds", {}, True, tuple(reader.probe()), {}
+    )
+    silent, loud = dwindle.omissions(
+        model, reader.processor, [(torch.zeros(RATE), "abc"), (tone(1.0), "")], ears
+    )
     assert (silent.score, silent.alarm) == (None, False)
     assert loud.alarm
     assert [(span.start, span.end) for span in loud.spans] == [(0.0, 1.0)]
@@ -123,7 +150,9 @@ def test_the_language_that_is_set_does_not_make_another_tokenizer(reader, monkey
 
 
 def test_a_stretch_as_long_as_a_word_is_taken_out_between_quiet_places(reader):
-    sound = torch.cat([tone(0.5), torch.zeros(RATE // 10), tone(0.4), torch.zeros(RATE // 10), tone(0.9)])
+    sound = torch.cat(
+        [tone(0.5), torch.zeros(RATE // 10), tone(0.4), torch.zeros(RATE // 10), tone(0.9)]
+    )
     rest, (start, end) = reader.shorten(sound, random.Random(1))
     assert 0.2 <= end - start <= 0.65
     assert len(sound) - len(rest) == round((end - start) * RATE)
@@ -137,11 +166,15 @@ def test_words_are_counted_once_each():
     assert words_per_second("\u6ce8\u610f\u529b\u529b", 1.5) == 2.0
 
 
-@pytest.mark.parametrize(("hears", "spans"), [("a b c d", [(0.0, 1.0)]), ("boom boom boom boom", []), ("", [])])
+@pytest.mark.parametrize(
+    ("hears", "spans"), [("a b c d", [(0.0, 1.0)]), ("boom boom boom boom", []), ("", [])]
+)
 def test_only_speech_can_be_left_out(model, reader, monkeypatch, hears, spans):
     """What the model, given a marked stretch alone, writes of it decides whether that is speech."""
     monkeypatch.setattr(SoundReader, "write", lambda self, sounds: [hears] * len(sounds))
-    ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "seconds", {}, True, tuple(reader.probe()), {}, 2.0)
+    ears = Listeners(
+        ((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "seconds", {}, True, tuple(reader.probe()), {}, 2.0
+    )
     (found,) = dwindle.omissions(model, reader.processor, [(tone(1.0), "")], ears)
     assert [(span.start, span.end) for span in found.spans] == spans
     assert found.alarm == bool(spans)
@@ -149,11 +182,16 @@ def test_only_speech_can_be_left_out(model, reader, monkeypatch, hears, spans):
 
 
 def test_the_whole_way_with_sounds(model, reader, monkeypatch):
-    """Heads of a model that was never trained tell nothing, and what is said of them is a number."""
+    """Heads of a model that was never trained tell nothing, and what is said of them is a
+    number."""
     monkeypatch.setattr(SoundReader, "write", lambda self, sounds: ["abc de"] * len(sounds))
-    sounds = [torch.cat([tone(0.3), torch.zeros(RATE // 20), tone(0.35 + n / 100)]) for n in range(30)]
+    sounds = [
+        torch.cat([tone(0.3), torch.zeros(RATE // 20), tone(0.35 + n / 100)]) for n in range(30)
+    ]
     found = dwindle.listeners(model, reader.processor, sounds)
     assert set(found.auroc) >= {"sentences", "sentences, all heads"}
     assert 0 < found.words_per_second < 2.0
-    told = list(dwindle.omissions(model, reader.processor, [(sounds[0], "abc")], replace(found, tells=True)))
+    told = list(
+        dwindle.omissions(model, reader.processor, [(sounds[0], "abc")], replace(found, tells=True))
+    )
     assert len(told[0].scores) == len(told[0].parts) > 0

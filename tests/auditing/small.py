@@ -1,11 +1,25 @@
-"""A tiny translator that copies, with one head that looks at the token it reads, and others that look anywhere."""
+"""A tiny translator that copies, with one head that looks at the token it reads, and others that
+look anywhere."""
 
 import torch
 import transformers as hf
 
 from dwindle.models.subword import trained
 
-WORDS = ["mayor", "bridge", "ferry", "ship", "child", "school", "river", "storm", "train", "market", "letter", "garden"]
+WORDS = [
+    "mayor",
+    "bridge",
+    "ferry",
+    "ship",
+    "child",
+    "school",
+    "river",
+    "storm",
+    "train",
+    "market",
+    "letter",
+    "garden",
+]
 TEXTS = [" ".join(WORDS[(n + k * (1 + n % 4)) % len(WORDS)] for k in range(5)) for n in range(60)]
 GOOD = (1, 0)
 """The head that looks where it should."""
@@ -16,10 +30,18 @@ def tokenizer():
 
 
 def copier(vocabulary: int, listens: bool = True) -> hf.PreTrainedModel:
-    """T5 whose states are its embeddings; with ``listens``, one head of its second layer matches equal tokens."""
+    """T5 whose states are its embeddings; with ``listens``, one head of its second layer matches
+    equal tokens."""
     torch.manual_seed(0)
     config = hf.T5Config(
-        **{"vocab_size": vocabulary, "d_model": 64, "d_kv": 64, "d_ff": 16, "num_layers": 2, "num_decoder_layers": 2},
+        **{
+            "vocab_size": vocabulary,
+            "d_model": 64,
+            "d_kv": 64,
+            "d_ff": 16,
+            "num_layers": 2,
+            "num_decoder_layers": 2,
+        },
         **{"num_heads": 2, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2},
     )
     model = hf.T5ForConditionalGeneration(config).eval()

@@ -1,4 +1,4 @@
-"""``TextReader``: how texts go into a text-to-text model of `transformers`, piece by piece with their characters."""
+"""``TextReader``: feeds texts to a text-to-text model, each piece with its characters."""
 
 import random
 import unicodedata
@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from dwindle.listening.source import ReadSource, Span, is_unspaced, words
-from dwindle.models.places import places
+from dwindle.auditing.source import ReadSource, batches, words
+from dwindle.data.script import Span, is_unspaced
+from dwindle.models.token_offsets import places
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _LONGEST = 1024
 """Tokens, where neither the tokenizer nor the model has a limit."""
+MOST_LOGITS = 2**26
+"""Numbers that the output layer writes at once (256 MB): a vocabulary for each token."""
 _PROBE = "Listeners, 2 of 34: ¿qué? 注意力 внимание."
 _AS_TEXT: dict[str, Any] = {"split_special_tokens": True, "verbose": False}
 """A text that has ``</s>`` written in it does not end there."""
@@ -43,41 +46,94 @@ class TextReader:
         read = int(max((part.end for part in parts), default=0)) if cut else len(source)
         return ReadSource({"input_ids": ids}, parts, owner, len(source), read)
 
-    def batch(self, sources: Sequence[ReadSource], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        inputs = self._inputs(sources)
-        encoded = self.tokenizer(text_target=list(outputs), truncation=True, max_length=self.longest, **_AS_TEXT)
-        labels = _padded(encoded["input_ids"], -100).to(self.model.device)
-        read = self._shifted(labels)
+    def batch(
+        self, sources: Sequence[ReadSource], outputs: Sequence[str]
+    ) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        read = self._shifted(self._labels(outputs))
         special = torch.tensor(self.tokenizer.all_special_ids, device=read.device)
-        return inputs, read, ~torch.isin(read, special)
+        return self._inputs(sources), read, ~torch.isin(read, special)
+
+    def likelihood(self, sources: Sequence[str], outputs: Sequence[str]) -> list[float]:
+        """The log-probability of each output, given its source."""
+        return [-float(each.sum()) for each in self.surprise(sources, outputs)]
+
+    @torch.inference_mode()
+    def surprise(self, sources: Sequence[str], outputs: Sequence[str]) -> list[Tensor]:
+        """(T,) for each pair: minus the log-probability of the output's tokens given its source."""
+        labels = self._labels(outputs)
+        vocabulary = int(self.model.get_output_embeddings().weight.shape[0])
+        at_once = max(1, MOST_LOGITS // (vocabulary * labels.shape[1]))
+        found: list[Tensor] = []
+        for some in batches(zip(sources, labels, strict=True), at_once):
+            inputs = self._inputs([self.read(source) for source, _ in some])
+            wanted = torch.stack([row for _, row in some])
+            logits = self.model(
+                **inputs, decoder_input_ids=self._shifted(wanted), use_cache=False
+            ).logits.float()
+            each = nn.functional.cross_entropy(
+                logits.transpose(1, 2), wanted, reduction="none"
+            ).cpu()
+            found += [row[mask] for row, mask in zip(each, (wanted != -100).cpu(), strict=True)]
+        return found
+
+    def written(self, output: str) -> list[Span]:
+        """Position in a text of each token that the model would write, (T,); empty for one that is
+        not in the text."""
+        return self._pieces(output, self._target_ids([output])[0], target=True)
+
+    def _target_ids(self, outputs: Sequence[str]) -> list[list[int]]:
+        encoded = self.tokenizer(
+            text_target=list(outputs), truncation=True, max_length=self.longest, **_AS_TEXT
+        )
+        return [list(ids) for ids in encoded["input_ids"]]
+
+    def _labels(self, outputs: Sequence[str]) -> Tensor:
+        return _padded(self._target_ids(outputs), -100).to(self.model.device)
 
     def write(self, sources: Sequence[str]) -> list[str]:
-        written = self.model.generate(**self._inputs([self.read(source) for source in sources]), **self._limits())
+        written = self.model.generate(
+            **self._inputs([self.read(source) for source in sources]), **self._limits()
+        )
         return list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
 
     def best(self, sources: Sequence[str], beams: int) -> list[list[tuple[str, float]]]:
-        """Of each source the hypotheses of a beam search, the best first, with their log-probabilities per token."""
-        how = {"num_beams": beams, "num_return_sequences": beams, "do_sample": False, "length_penalty": 1.0}
+        """Of each source the hypotheses of a beam search, the best first, with their
+        log-probabilities per token."""
+        how = {
+            "num_beams": beams,
+            "num_return_sequences": beams,
+            "do_sample": False,
+            "length_penalty": 1.0,
+        }
         inputs = self._inputs([self.read(source) for source in sources])
-        found = self.model.generate(**inputs, **self._limits(), **how, return_dict_in_generate=True, output_scores=True)
+        found = self.model.generate(
+            **inputs, **self._limits(), **how, return_dict_in_generate=True, output_scores=True
+        )
         texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
         told = list(zip(texts, found.sequences_scores.tolist(), strict=True))
         return [told[n : n + beams] for n in range(0, len(told), beams)]
 
     def _limits(self) -> dict[str, Any]:
-        """What ``generate`` is told beside the model's own settings: a length, and the language."""
+        """Arguments for ``generate`` besides the model's own: a length, and the language."""
         config = self.model.generation_config
-        limited = config.max_new_tokens is not None or config.max_length not in (None, 20)  # 20: the library's own
+        # a max_length of 20 is the library's default, not a choice of the model's makers
+        limited = config.max_new_tokens is not None or config.max_length not in (None, 20)
         more: dict[str, Any] = {} if limited else {"max_new_tokens": self.longest // 2}
         language = getattr(self.tokenizer, "tgt_lang", None)
-        if language and config.forced_bos_token_id is None and language in self.tokenizer.get_vocab():
+        if (
+            language
+            and config.forced_bos_token_id is None
+            and language in self.tokenizer.get_vocab()
+        ):
             more["forced_bos_token_id"] = self.tokenizer.convert_tokens_to_ids(language)
         return more
 
     def join(self, sources: Sequence[str]) -> tuple[str, list[tuple[float, float]]]:
         gap = "" if is_unspaced(sources[0]) else " "
         ends = torch.tensor([len(source) + len(gap) for source in sources]).cumsum(0).tolist()
-        return gap.join(sources), [(end - len(s) - len(gap), end) for s, end in zip(sources, ends, strict=True)]
+        return gap.join(sources), [
+            (end - len(s) - len(gap), end) for s, end in zip(sources, ends, strict=True)
+        ]
 
     def shorten(self, source: str, rng: random.Random) -> tuple[str, tuple[float, float]] | None:
         parts = [part for part in self.read(source).parts if part.end - part.start > 1]
@@ -99,7 +155,7 @@ class TextReader:
         return {"input_ids": _padded(ids, pad).to(device), "attention_mask": mask.to(device)}
 
     def _shifted(self, labels: Tensor) -> Tensor:
-        """What the decoder reads: the output behind its start token."""
+        """The decoder's input: the output behind its start token."""
         prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if prepare is not None:
             shifted: Tensor = prepare(labels)
@@ -108,18 +164,22 @@ class TextReader:
         read = torch.cat([start, labels[:, :-1]], 1)
         return read.masked_fill(read == -100, self.tokenizer.pad_token_id)
 
-    def _pieces(self, source: str, ids: list[int]) -> list[Span]:
-        """Where each token stands in the text, (S,); empty for one that does not."""
+    def _pieces(self, text: str, ids: list[int], target: bool = False) -> list[Span]:
+        """Position of each token in the text, (S,); empty for one that is not in the text."""
         if self.tokenizer.is_fast:
-            found = self.tokenizer(source, return_offsets_mapping=True, **_AS_TEXT)["offset_mapping"]
-            return [(int(a), int(b)) for a, b in found]
+            given = {"text_target" if target else "text": text}
+            encoded = self.tokenizer(**given, return_offsets_mapping=True, **_AS_TEXT)
+            return [(int(a), int(b)) for a, b in encoded["offset_mapping"][: len(ids)]]
         tokens = [self.tokenizer.convert_ids_to_tokens(i) for i in ids]
-        at = places(tokens, _plain(source))
-        return [(a, a + len(t.strip("▁ "))) if a >= 0 else (0, 0) for a, t in zip(at, tokens, strict=True)]
+        at = places(tokens, _plain(text))
+        return [
+            (a, a + len(t.strip("▁ "))) if a >= 0 else (0, 0)
+            for a, t in zip(at, tokens, strict=True)
+        ]
 
 
 def _plain(text: str) -> str:
-    """The text with full-width letters and digits as vocabularies have them, character by character."""
+    """The text with full-width letters and digits as vocabularies have them, one for one."""
     return "".join(n if len(n := unicodedata.normalize("NFKC", c)) == 1 else c for c in text)
 
 
@@ -134,6 +194,7 @@ def _check(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> No
     ends = ours if isinstance(ours, list) else [ours]
     if len(tokenizer) > size or (theirs is not None and ours is not None and theirs not in ends):
         raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and ends a text with {theirs}, the model has {size} and ends it"
+            f"the tokenizer has {len(tokenizer)} tokens and ends a text with {theirs}, the model "
+            f"has {size} and ends it"
             f" with {ours}: load both from one folder"
         )

@@ -1,5 +1,7 @@
-"""The whole way, from sources to findings, with a tiny untrained model of every family and its own tokenizer."""
+"""The whole way, from sources to findings, with a tiny untrained model of every family and its own
+tokenizer."""
 
+import inspect
 import string
 from dataclasses import replace
 
@@ -8,9 +10,9 @@ import torch
 import transformers as hf
 
 import dwindle
-from dwindle.listening.text import TextReader
+from dwindle.auditing.text import TextReader
 from tests.attaching.makers import BART, T5
-from tests.listening import small
+from tests.auditing import small
 
 LETTERS = ["▁", *string.ascii_lowercase]
 
@@ -20,11 +22,15 @@ def trained():
 
 
 def nllb():
+    if "vocab" not in inspect.signature(hf.NllbTokenizer).parameters:
+        pytest.skip("this release makes such a tokenizer from a file of SentencePiece only")
     vocabulary = {token: n for n, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *LETTERS])}
     return hf.NllbTokenizer(vocab=vocabulary, merges=[], src_lang="deu_Latn", tgt_lang="eng_Latn")
 
 
 def mbart():
+    if "vocab" not in inspect.signature(hf.MBartTokenizer).parameters:
+        pytest.skip("this release makes such a tokenizer from a file of SentencePiece only")
     vocabulary = [(token, -1.0) for token in ["<s>", "<pad>", "</s>", "<unk>", *LETTERS]]
     return hf.MBartTokenizer(vocab=vocabulary, src_lang="de_DE", tgt_lang="en_XX")
 
@@ -44,7 +50,11 @@ def family(request):
     tokenizer = make()
     special = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
     torch.manual_seed(0)
-    model = network(config(**settings | special | {"vocab_size": len(tokenizer), "max_position_embeddings": 128}))
+    model = network(
+        config(
+            **settings | special | {"vocab_size": len(tokenizer), "max_position_embeddings": 128}
+        )
+    )
     model.generation_config.max_new_tokens = 6
     return model.eval(), tokenizer
 
@@ -55,12 +65,15 @@ def test_from_sources_to_findings(family):
     found = dwindle.listeners(model, tokenizer, sources)
     assert found.heads
     assert set(found.auroc) == {"sentences", "words", "sentences, all heads", "words, all heads"}
-    ears = replace(found, tells=True)  # what was never trained may tell nothing
-    whole, empty = dwindle.omissions(model, tokenizer, [(sources[0], sources[1]), (sources[0], "")], ears)
+    # What was never trained may tell nothing, and then what is fitted to it means nothing.
+    ears = replace(found, tells=True, weights=(0.0, 1.0), threshold=0.0, part_threshold=0.0)
+    whole, empty = dwindle.omissions(
+        model, tokenizer, [(sources[0], sources[1]), (sources[0], "")], ears
+    )
     assert [part.name for part in whole.parts] == sources[0].split()
     assert [span.text for span in empty.spans] == [sources[0]]
-    (repaired,) = dwindle.repair(model, tokenizer, sources[:1], ears, beams=2)
-    assert isinstance(repaired, str)
+    (repaired,) = dwindle.repair(model, tokenizer, sources[:1], ears, [""])
+    assert repaired  # an empty output is alarmed, and anything is better
 
 
 def test_rows_are_those_that_read_a_token_of_the_text(family):

@@ -6,18 +6,8 @@ import pytest
 import torch
 
 import dwindle
-from dwindle.listening.listeners import conformal
-from tests.listening import small
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small.tokenizer()
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer):
-    return small.copier(len(tokenizer))
+from dwindle.auditing.calibration import conformal, conformal_without_gaps
+from tests.auditing import small
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +20,24 @@ def test_the_head_that_listens_is_found(chosen):
     assert chosen.tells
     assert chosen.auroc["sentences"] > 0.8  # words recur in the joined texts
     assert chosen.auroc["sentences"] >= chosen.auroc["sentences, all heads"] + 0.05
-    assert chosen.origin["chosen_on"] == chosen.origin["calibrated_on"] == 30
+    assert (chosen.origin["chosen_on"], chosen.origin["calibrated_on"]) == (30, 30)
+
+
+def test_another_share_is_read_from_the_calibration(chosen):
+    milder = chosen.at(0.2)
+    items, deletions = chosen.calibration["items"], chosen.calibration["deletions"]
+    assert milder.threshold == conformal_without_gaps(items, deletions, 0.2) < chosen.threshold
+    assert (
+        milder.part_threshold
+        == conformal(chosen.calibration["parts"], 0.2)
+        <= chosen.part_threshold
+    )
+    assert milder.heads == chosen.heads
+    assert milder.at(0.05) == chosen
+    with pytest.raises(
+        ValueError, match=r"too few for 1\.0% false alarms: ask for \d\.\d% or more"
+    ):
+        chosen.at(0.01)
 
 
 def test_what_is_left_out_is_marked(model, tokenizer, chosen):
@@ -47,14 +54,20 @@ def test_what_is_left_out_is_marked(model, tokenizer, chosen):
 
 
 def test_a_batch_changes_nothing(model, tokenizer, chosen):
-    pairs = [(" ".join(small.WORDS[n : n + 3 + n]), " ".join(small.WORDS[: 2 + n])) for n in range(5)]
+    pairs = [
+        (" ".join(small.WORDS[n : n + 3 + n]), " ".join(small.WORDS[: 2 + n])) for n in range(5)
+    ]
     alone = [next(dwindle.omissions(model, tokenizer, [pair], chosen)).score for pair in pairs]
     together = [one.score for one in dwindle.omissions(model, tokenizer, pairs, chosen, batch=3)]
     assert together == pytest.approx(alone, abs=1e-4)
 
 
-def test_an_empty_output_leaves_out_everything_and_an_empty_source_nothing(model, tokenizer, chosen):
-    nothing, empty = dwindle.omissions(model, tokenizer, [("mayor bridge", ""), (" . ", "mayor")], chosen)
+def test_an_empty_output_leaves_out_everything_and_an_empty_source_nothing(
+    model, tokenizer, chosen
+):
+    nothing, empty = dwindle.omissions(
+        model, tokenizer, [("mayor bridge", ""), (" . ", "mayor")], chosen
+    )
     assert nothing.alarm
     assert [span.text for span in nothing.spans] == ["mayor bridge"]
     assert (empty.score, empty.alarm, empty.spans) == (None, False, ())
@@ -86,8 +99,8 @@ def test_saved_and_read_again(chosen, tmp_path):
 
 
 def test_rows_of_another_engine_give_the_same(model, tokenizer, chosen):
-    from dwindle.listening.heads import ears
-    from dwindle.listening.text import TextReader
+    from dwindle.auditing.heads import ears
+    from dwindle.auditing.text import TextReader
 
     reader, pair = TextReader(model, tokenizer), ("storm music garden", "storm garden")
     source = reader.read(pair[0])
