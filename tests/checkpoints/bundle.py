@@ -1,4 +1,5 @@
-"""Writes TensorFlow checkpoints (V2) byte by byte, as its ``tensor_bundle`` and ``table`` formats are defined."""
+"""Writes TensorFlow checkpoints (V2) byte by byte, as its ``tensor_bundle`` and ``table`` formats
+are defined."""
 
 import struct
 
@@ -44,9 +45,12 @@ def block(entries):
             restarts.append(len(out))
         elif n:
             shared = next(
-                (i for i, (a, b) in enumerate(zip(key, last, strict=False)) if a != b), min(len(key), len(last))
+                (i for i, (a, b) in enumerate(zip(key, last, strict=False)) if a != b),
+                min(len(key), len(last)),
             )
-        out += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
+        out += (
+            varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
+        )
         last = key
     return out + b"".join(struct.pack("<I", r) for r in restarts) + struct.pack("<I", len(restarts))
 

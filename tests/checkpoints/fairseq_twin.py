@@ -1,4 +1,5 @@
-"""fairseq's Transformer and BART as slow loops, from the equations of its ``modules``, with its names of weights."""
+"""fairseq's Transformer and BART as slow loops, from the equations of its ``modules``, with its
+names of weights."""
 
 import math
 
@@ -15,7 +16,9 @@ def sinusoid(position, width):
     """One row of SinusoidalPositionalEmbedding."""
     half = width // 2
     rates = [math.exp(-i * math.log(10000) / (half - 1)) for i in range(half)]
-    return torch.tensor([math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates])
+    return torch.tensor(
+        [math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates]
+    )
 
 
 def embedded(w, part, ids, scale):
@@ -23,7 +26,8 @@ def embedded(w, part, ids, scale):
     table = w[f"{part}.embed_tokens.weight"]
     learned = w.get(f"{part}.embed_positions.weight")
     rows = [
-        table[i] * scale + (sinusoid(PAD + 1 + t, table.shape[1]) if learned is None else learned[PAD + 1 + t])
+        table[i] * scale
+        + (sinusoid(PAD + 1 + t, table.shape[1]) if learned is None else learned[PAD + 1 + t])
         for t, i in enumerate(ids)
     ]
     x = torch.stack(rows)
@@ -32,7 +36,9 @@ def embedded(w, part, ids, scale):
 
 
 def attention(w, name, x, memory, heads, causal=False):
-    q, k, v = (affine(w, f"{name}.{p}_proj", y) for p, y in zip("qkv", (x, memory, memory), strict=True))
+    q, k, v = (
+        affine(w, f"{name}.{p}_proj", y) for p, y in zip("qkv", (x, memory, memory), strict=True)
+    )
     return affine(w, f"{name}.out_proj", attend(q, k, v, heads, causal))
 
 
@@ -51,8 +57,18 @@ def logits(w, given, source, read):
     x = embedded(w, "decoder", read, scale)
     for n in range(given.decoder_layers):
         p, heads = f"decoder.layers.{n}", given.decoder_attention_heads
-        x = norm(w, f"{p}.self_attn_layer_norm", x + attention(w, f"{p}.self_attn", x, x, heads, True), EPSILON)
-        x = norm(w, f"{p}.encoder_attn_layer_norm", x + attention(w, f"{p}.encoder_attn", x, memory, heads), EPSILON)
+        x = norm(
+            w,
+            f"{p}.self_attn_layer_norm",
+            x + attention(w, f"{p}.self_attn", x, x, heads, True),
+            EPSILON,
+        )
+        x = norm(
+            w,
+            f"{p}.encoder_attn_layer_norm",
+            x + attention(w, f"{p}.encoder_attn", x, memory, heads),
+            EPSILON,
+        )
         y = affine(w, f"{p}.fc2", act(affine(w, f"{p}.fc1", x)))
         x = norm(w, f"{p}.final_layer_norm", x + y, EPSILON)
     return x @ w.get("decoder.embed_out", w["decoder.embed_tokens.weight"]).T
@@ -61,9 +77,10 @@ def logits(w, given, source, read):
 def searched(twin, beams=3, penalty=0.6, shortest=4, longest=30, first=None):
     """fairseq's SequenceGenerator for one source: (tokens) -> logits (T, V) -> the best hypothesis.
 
-    Padding is never chosen; an end counts if it is among the first ``beams`` candidates; ``beams`` finished hypotheses
-    end the search; they are ranked by log-probability over length^penalty, their end counted. ``first`` is written
-    first, whatever the model says of it (as BART's <s>; fairseq counts its log-probability, about 0 after training).
+    Padding is never chosen; an end counts if it is among the first ``beams`` candidates; ``beams``
+    finished hypotheses end the search; they are ranked by log-probability over length^penalty,
+    their end counted. ``first`` is written first, whatever the model says of it (as BART's <s>;
+    fairseq counts its log-probability, about 0 after training).
     """
     running, finished = [([END], 0.0)], []
     for step in range(longest):
@@ -77,7 +94,9 @@ def searched(twin, beams=3, penalty=0.6, shortest=4, longest=30, first=None):
                 row = torch.full_like(row, -math.inf).index_fill(0, torch.tensor(first), 0.0)
             candidates += [(total + p, [*tokens, i]) for i, p in enumerate(row.tolist())]
         top = sorted(candidates, key=lambda c: -c[0])[: 2 * beams]
-        ended = [(p / (step + 1) ** penalty, tokens) for p, tokens in top[:beams] if tokens[-1] == END]
+        ended = [
+            (p / (step + 1) ** penalty, tokens) for p, tokens in top[:beams] if tokens[-1] == END
+        ]
         finished += ended[: beams - len(finished)]
         if len(finished) == beams:
             return max(finished)[1]
@@ -87,7 +106,10 @@ def searched(twin, beams=3, penalty=0.6, shortest=4, longest=30, first=None):
 
 def weights(draw, given, source, target, width=8, ffn=12):
     """Drawn, under the names of 2020; embeddings of ``source`` and ``target`` words."""
-    w = {f"{part}.embed_tokens.weight": draw(n, width) for part, n in (("encoder", source), ("decoder", target))}
+    w = {
+        f"{part}.embed_tokens.weight": draw(n, width)
+        for part, n in (("encoder", source), ("decoder", target))
+    }
     for part, blocks in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "encoder_attn"])):
         for n in range(getattr(given, f"{part}_layers")):
             p = f"{part}.layers.{n}"
@@ -105,7 +127,7 @@ def weights(draw, given, source, target, width=8, ffn=12):
     return w
 
 
-def ending(w, last):
+def ending(w, last, strength):
     """Let texts end: the decoder's ``last`` norm leans to the end token."""
     out = w.get("decoder.embed_out", w["decoder.embed_tokens.weight"])[END]
-    w[f"{last}.bias"] += 3 * out / out.norm()
+    w[f"{last}.bias"] += strength * out / out.norm()

@@ -1,7 +1,11 @@
-"""What the tests of all formats share: weights that are drawn wide, and a model against a slow twin of the original."""
+"""What the tests of all formats share: weights that are drawn wide, and a model against a slow twin
+of the original."""
 
 import argparse
+import io
 import math
+import pickle
+import pickletools
 
 import torch
 from torch.nn import functional as F
@@ -34,6 +38,35 @@ def namespace(**given):
     return argparse.Namespace(**given)
 
 
+def python2(content, file):
+    """Save as PyTorch under Python 2: texts are byte strings, numbers beyond 32 bits the text of
+    opcode INT."""
+    stored = io.BytesIO()
+    torch.save(content, stored, _use_new_zipfile_serialization=False)
+    whole, stored = stored.getvalue(), io.BytesIO(stored.getvalue())
+    made, numbers = [], 0
+    # a number, the protocol, the machine, the content, the keys of the storages
+    for part in range(5):
+        begin = stored.tell()
+        found = list(pickletools.genops(stored))
+        ends = [at for _, _, at in found[1:]] + [stored.tell()]
+        for (opcode, value, at), end in zip(found, ends, strict=True):
+            if opcode.name == "BINUNICODE":
+                text = value.encode()
+                short = len(text) < 256
+                head = pickle.SHORT_BINSTRING if short else pickle.BINSTRING
+                made.append(head + len(text).to_bytes(1 if short else 4, "little") + text)
+            # the first is longer than 64 bits, which Python 2 writes like this
+            elif opcode.name == "LONG1" and part:
+                made.append(f"I{value}\n".encode())
+                numbers += 1
+            else:
+                made.append(whole[at:end])
+        assert begin < stored.tell()
+    assert numbers, "no number beyond 32 bits"
+    file.write_bytes(b"".join(made) + whole[stored.tell() :])
+
+
 def affine(w, name, x):
     return F.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
 
@@ -57,7 +90,8 @@ def attend(query, key, value, heads, causal):
 
 
 def same_rows(logits, told, tolerance=1e-5):
-    """Log-probabilities (N, T, V) of a padded batch against those of each item alone, (T', V) each."""
+    """Log-probabilities (N, T, V) of a padded batch against those of each item alone, (T', V)
+    each."""
     for found, right in zip(logits, told, strict=True):
         found, right = found[: len(right), : right.shape[1]].log_softmax(-1), right.log_softmax(-1)
         torch.testing.assert_close(found, right, rtol=tolerance, atol=tolerance)

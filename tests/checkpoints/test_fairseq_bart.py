@@ -1,4 +1,5 @@
-"""BART of fairseq: learned positions, a norm after embeddings, GPT-2's tokens under the dictionary's numbers."""
+"""BART of fairseq: learned positions, a norm after embeddings, GPT-2's tokens under the
+dictionary's numbers."""
 
 import json
 
@@ -16,22 +17,35 @@ SYMBOLS = ["4", "1", "5", "2", "3", "madeupword0000"]
 IDS = [[0, 4, 5, 9, 2], [0, 6, 2], [0, 8, 7, 7, 2]]
 
 
-def write(folder, masked=False, **more):
+def write(folder, masked=False, seed=7, ending=3.0, **more):
     """``masked``: with the mask's row, as before fine-tuning, and a dictionary without it."""
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_fn": "gelu"}
-    given = namespace(**heads, encoder_layers=2, decoder_layers=2, no_scale_embedding=True, arch="bart_large", **more)
-    draw, rows = Draw(7), 4 + len(SYMBOLS)
+    given = namespace(
+        **heads,
+        encoder_layers=2,
+        decoder_layers=2,
+        no_scale_embedding=True,
+        arch="bart_large",
+        **more,
+    )
+    draw, rows = Draw(seed), 4 + len(SYMBOLS)
     weights = twin.weights(draw, given, rows, rows)
     weights["decoder.embed_tokens.weight"] = weights["encoder.embed_tokens.weight"]
     for part in ("encoder", "decoder"):
         weights[f"{part}.embed_positions.weight"] = draw(40 + 2, 8)
         weights |= draw.norm(f"{part}.layernorm_embedding", 8)
-    twin.ending(weights, "decoder.layers.1.final_layer_norm")
-    stored = {**weights, "encoder.version": torch.tensor([3.0]), "decoder.version": torch.tensor([3.0])}
+    twin.ending(weights, "decoder.layers.1.final_layer_norm", ending)
+    stored = {
+        **weights,
+        "encoder.version": torch.tensor([3.0]),
+        "decoder.version": torch.tensor([3.0]),
+    }
     stored["decoder.output_projection.weight"] = weights["decoder.embed_tokens.weight"]
     stored["classification_heads.mnli.dense.weight"] = draw(8, 8)
     if masked:
-        for name in [name for name in stored if "embed_tokens" in name or "output_projection" in name]:
+        for name in [
+            name for name in stored if "embed_tokens" in name or "output_projection" in name
+        ]:
             stored[name] = torch.cat([stored[name], draw(1, 8)])
     torch.save({"args": given, "model": stored}, folder / "model.pt")
     (folder / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in SYMBOLS))

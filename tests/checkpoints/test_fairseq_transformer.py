@@ -1,4 +1,5 @@
-"""Transformers of fairseq in the layouts of 2018 and of today: the twin's numbers, the original's pieces."""
+"""Transformers of fairseq in the layouts of 2018 and of today: the twin's numbers, the original's
+pieces."""
 
 import argparse
 from collections import OrderedDict
@@ -21,12 +22,15 @@ def settings(**more):
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 4}
     layers = {"encoder_layers": 2, "decoder_layers": 2}
     lengths = {"max_source_positions": 64, "max_target_positions": 64}
-    return namespace(**heads, **layers, **lengths, source_lang="en", target_lang="de", dropout=0.3, **more)
+    languages = {"source_lang": "en", "target_lang": "de"}
+    return namespace(**{**heads, **layers, **lengths, **languages, "dropout": 0.3, **more})
 
 
 def old(weights):
     """As checkpoints of 2018 name and join them."""
-    renamed = OrderedDict({"encoder.version": torch.tensor([2.0]), "decoder.version": torch.tensor([2.0])})
+    renamed = OrderedDict(
+        {"encoder.version": torch.tensor([2.0]), "decoder.version": torch.tensor([2.0])}
+    )
     numbers = {
         "encoder": {"self_attn_layer_norm": 0, "final_layer_norm": 1},
         "decoder": {"self_attn_layer_norm": 0, "encoder_attn_layer_norm": 1, "final_layer_norm": 2},
@@ -44,16 +48,16 @@ def old(weights):
     return renamed
 
 
-def write(folder, vocabularies="joined", year=2018, drop=(), **more):
+def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0, **more):
     """The folder of a published model; the weights and settings that it was made of."""
     given = settings(**more)
     source, target = (SOURCE, SOURCE) if vocabularies == "joined" else (SOURCE, TARGET)
-    weights = twin.weights(Draw(4), given, 4 + len(source), 4 + len(target))
+    weights = twin.weights(Draw(seed), given, 4 + len(source), 4 + len(target))
     if vocabularies == "joined":
         weights["decoder.embed_tokens.weight"] = weights["encoder.embed_tokens.weight"]
     if vocabularies == "untied":
         weights["decoder.embed_out"] = Draw(5)(4 + len(target), 8)
-    twin.ending(weights, "decoder.layers.1.final_layer_norm")
+    twin.ending(weights, "decoder.layers.1.final_layer_norm", ending)
     folder.mkdir(exist_ok=True)
     content = {"model": old(weights) if year == 2018 else weights, "extra_state": {"epoch": 3}}
     if year == 2018:
@@ -79,7 +83,10 @@ def test_the_twins_numbers(vocabularies, year, tmp_path):
     batch = {"input_ids": ids, "attention_mask": (ids != twin.PAD).long()}
     read = torch.tensor([[2, 4, 8, 5], [2, 7, 1, 1], [2, 6, 6, 4]])
     lengths = (4, 2, 4)
-    told = [twin.logits(weights, given, s, r[:n]) for s, r, n in zip(IDS, read.tolist(), lengths, strict=True)]
+    told = [
+        twin.logits(weights, given, s, r[:n])
+        for s, r, n in zip(IDS, read.tolist(), lengths, strict=True)
+    ]
     same_rows(model(**batch, decoder_input_ids=read).logits, told)
     best = [twin.searched(lambda h, s=s: twin.logits(weights, given, s, h)) for s in IDS]
     same_beams(model, batch, best, BEAM)
@@ -100,16 +107,72 @@ def test_a_text_is_cut_as_the_original_tools_cut_it(tmp_path):
 def test_a_target_has_its_own_vocabulary(tmp_path):
     write(tmp_path, "separate")
     codec = opened(tmp_path).codec
-    assert codec.encode("low er", "er new low")["labels"] == [5, 3, 3, 4, 2]  # new: the codes cut it
+    # new: the codes cut it
+    assert codec.encode("low er", "er new low")["labels"] == [5, 3, 3, 4, 2]
     assert codec.decode(torch.tensor([[2, 7, 5, 8, 2]]), {}) == ["wer new"]
 
 
+UNSAID = {"source_lang": None, "target_lang": None}
+
+
+def test_dictionaries_are_never_guessed(tmp_path):
+    """Without a language pair, two dictionaries that differ could be either side's: the caller
+    names them."""
+    write(tmp_path, "separate", **UNSAID)
+    says = (
+        r"does not say its languages, .*dict\.de\.txt, dict\.en\.txt.*--source-lang and "
+        r"--target-lang"
+    )
+    with pytest.raises(ValueError, match=says):
+        opened(tmp_path)
+    with pytest.raises(ValueError, match=says):
+        opened(tmp_path, source_lang="en")
+    codec = opened(tmp_path, "en", "de").codec
+    assert codec.encode("low er", "er new low") == opened_separate(tmp_path).encode(
+        "low er", "er new low"
+    )
+    with pytest.raises(ValueError, match=r"has no dict\.fr\.txt"):
+        opened(tmp_path, "fr", "de")
+
+
+def opened_separate(folder):
+    write(folder / "said", "separate")
+    return opened(folder / "said").codec
+
+
+def test_one_dictionary_needs_no_languages(tmp_path):
+    write(tmp_path, "joined", **UNSAID)
+    found = opened(tmp_path)
+    assert found.codec.encode("low er")["input_ids"] == [4, 9, 2]
+    assert "?-?, joined" in found.about
+
+
+def test_languages_of_the_task(tmp_path):
+    """Settings since 2020 say the languages with the task, not with the model."""
+    write(tmp_path, "separate", 2024, **UNSAID)
+    content = torch.load(tmp_path / "model.pt", weights_only=False)
+    content["cfg"]["task"] = {"_name": "translation", "source_lang": "en", "target_lang": "de"}
+    torch.save(content, tmp_path / "model.pt")
+    found = opened(tmp_path)
+    assert found.codec.encode("low", "er new")["labels"] == [5, 3, 3, 2]
+    assert "en-de, separate" in found.about
+
+
+def test_languages_that_contradict_the_file(tmp_path):
+    write(tmp_path, "separate")
+    with pytest.raises(ValueError, match="says source_lang=en, not de: leave --source-lang out"):
+        opened(tmp_path, "de", "en")
+
+
 def test_signs_that_moses_escapes(tmp_path, monkeypatch):
-    """The dictionary has &apos; and &quot;, the texts ' and ": also where they are escaped already."""
+    """The dictionary has &apos; and &quot;, the texts ' and ": also where they are escaped
+    already."""
     monkeypatch.setattr(f"{__name__}.SOURCE", [*SOURCE, "&apos;", "&quot;", "&amp;"])
     signs = ["&apos;", "&quot;", "&amp;"]
     pieces = [[*word[:-1], f"{word[-1]}</w>"] for word in signs]
-    codes = dict.fromkeys(("".join(word[:n]), word[n]) for word in pieces for n in range(1, len(word)))
+    codes = dict.fromkeys(
+        ("".join(word[:n]), word[n]) for word in pieces for n in range(1, len(word))
+    )
     monkeypatch.setattr(f"{__name__}.CODES", CODES + "".join(f"{a} {b}\n" for a, b in codes))
     write(tmp_path)
     bring(tmp_path, tmp_path / "out")
@@ -129,7 +192,10 @@ def test_pieces_beyond_the_model_never_reach_it(tmp_path):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"drop": ["dict.de.txt"]}, r"has no dict\.de\.txt, the dictionary: put it beside model\.pt"),
+        (
+            {"drop": ["dict.de.txt"]},
+            r"has no dict\.de\.txt, the dictionary: put it beside model\.pt",
+        ),
         ({"drop": ["bpecodes"]}, "has no bpecodes or .*the BPE codes"),
         ({"encoder_normalize_before": True}, "norms before its layers, which is not known here"),
         ({"decoder_learned_pos": True}, "learned positions"),
@@ -160,5 +226,7 @@ def test_a_layer_too_many(tmp_path):
     assert isinstance(content["args"], argparse.Namespace)
     content["model"]["decoder.layers.1.gate.weight"] = torch.zeros(3)
     torch.save(content, tmp_path / "model.pt")
-    with pytest.raises(ValueError, match=r"has a model\.decoder\.layers\.1\.gate\.weight: it is of another version"):
+    with pytest.raises(
+        ValueError, match=r"has a model\.decoder\.layers\.1\.gate\.weight: it is of another version"
+    ):
         opened(tmp_path)

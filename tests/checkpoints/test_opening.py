@@ -1,4 +1,5 @@
-"""Whatever a path names, as a folder that every other verb takes; or one sentence, and nothing written."""
+"""Whatever a path names, as a folder that every other verb takes; or one sentence, and nothing
+written."""
 
 import pytest
 import torch
@@ -34,13 +35,16 @@ def loss(model, row):
     if hasattr(model, "set_rule"):
         return model(**row).loss
     given = {name: value for name, value in row.items() if name != "labels"}
-    logits = model(**given, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(row["labels"])).logits
+    logits = model(
+        **given, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(row["labels"])
+    ).logits
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), row["labels"].flatten())
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_folder_as_every_verb_takes_it(kind, tmp_path):
-    """Loaded, looked at, and the start of a recipe's model with a rule: one row of numbers, one text."""
+    """Loaded, looked at, and the start of a recipe's model with a rule: one row of numbers, one
+    text."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     WRITERS[kind](theirs)
@@ -48,11 +52,14 @@ def test_a_folder_as_every_verb_takes_it(kind, tmp_path):
     given = source(kind)
     batch = found.codec.collate([found.codec.encode(given)])
     right = found.model.generate(**batch, max_new_tokens=5)
-    for model, codec in (build.load(tmp_path / "ours"), looked_at(tmp_path / "ours")):
+    seen = looked_at(tmp_path / "ours")
+    for model, codec in (build.load(tmp_path / "ours"), (seen.model, seen.codec)):
         again = codec.collate([codec.encode(given)])
         torch.testing.assert_close(model.eval().generate(**again, max_new_tokens=5), right)
         assert codec.decode(right, again) == found.codec.decode(right, batch)
-    settings = ModelSettings(kind=kind, start=str(tmp_path / "ours"), rule="dim:log", source_length=20, target_length=8)
+    settings = ModelSettings(
+        kind=kind, start=str(tmp_path / "ours"), rule="dim:log", source_length=20, target_length=8
+    )
     model, codec = build.build(settings, lambda: [], 1)
     row = codec.collate([codec.encode(given, TEXTS[1])])
     loss(model, row).backward()
@@ -95,7 +102,11 @@ def test_what_cannot_be_opened(tmp_path):
     folder.mkdir()
     refused(folder, tmp_path, "has no file of weights")
     torch.save({"state_dict": {"conv.weight": torch.zeros(3)}}, folder / "a.pt")
-    refused(folder, tmp_path, "is not a checkpoint of a known format: those are a Transformer of fairseq, .*captioner")
+    refused(
+        folder,
+        tmp_path,
+        "is not a checkpoint of a known format: those are a Transformer of fairseq, .*captioner",
+    )
     refused(tmp_path / "wmt16.tar.bz2", tmp_path, "is an archive: unpack it")
     torch.save([torch.zeros(3)], folder / "a.pt")
     refused(folder, tmp_path, "holds no weights by name")

@@ -1,5 +1,7 @@
-"""PreSumm's abstractive checkpoints: the twin's numbers, sentences as it reads them, settings and optimisers unread."""
+"""PreSumm's abstractive checkpoints: the twin's numbers, sentences as it reads them, settings and
+optimisers unread."""
 
+import collections
 import math
 import sys
 import types
@@ -12,7 +14,17 @@ from torch.nn import functional as F
 from dwindle.checkpoints.opening import opened
 from dwindle.checkpoints.presumm import _renamed
 from dwindle.generation.settings import DecodingSettings
-from tests.checkpoints.kit import Draw, affine, attend, namespace, norm, same_beams, same_rows, searched
+from dwindle.models.subword import SubwordCodec
+from tests.checkpoints.kit import (
+    Draw,
+    affine,
+    attend,
+    namespace,
+    norm,
+    same_beams,
+    same_rows,
+    searched,
+)
 
 WORDS = [
     "[PAD]",
@@ -31,7 +43,9 @@ WORDS = [
 ]
 START, END = 1, 2
 WIDTH, HEADS = 8, 2
-SETTINGS = DecodingSettings(beams=3, max_length=20, min_length=4, length_norm="gnmt", alpha=0.95, stopping="top")
+SETTINGS = DecodingSettings(
+    beams=3, max_length=20, min_length=4, length_norm="gnmt", alpha=0.95, stopping="top"
+)
 SOURCES = ["a cat sat .\ncats sat", "sat cat", "a a a .\na\ncat sat ."]
 
 
@@ -40,8 +54,27 @@ class Optimizer:
 
     __module__ = "models.optimizers"
 
-    def __init__(self):
-        self.betas, self.params = [0.9, 0.999], [torch.zeros(2)]
+    def __init__(self, weights):
+        self.betas = [0.9, 0.999]
+        self.params = [(name, torch.nn.Parameter(w)) for name, w in weights]
+        self.optimizer = Adam([w for _, w in self.params])
+
+
+class Adam:
+    """Stands for torch.optim.Adam of PyTorch 1.1: its state goes by the parameters themselves."""
+
+    __module__ = "torch.optim.adam"
+
+    def __init__(self, parameters):
+        self.defaults = {"lr": 0.002, "betas": (0.9, 0.999), "amsgrad": False}
+        self.state = collections.defaultdict(dict)
+        for p in parameters:
+            self.state[p] = {
+                "step": 3,
+                "exp_avg": torch.zeros_like(p),
+                "exp_avg_sq": torch.ones_like(p),
+            }
+        self.param_groups = [{**self.defaults, "params": parameters}]
 
 
 def weights(draw, positions=24):
@@ -57,7 +90,9 @@ def weights(draw, positions=24):
         w |= draw.linear(f"{p}.attention.output.dense", WIDTH, WIDTH) | draw.norm(
             f"{p}.attention.output.LayerNorm", WIDTH
         )
-        w |= draw.linear(f"{p}.intermediate.dense", 12, WIDTH) | draw.linear(f"{p}.output.dense", WIDTH, 12)
+        w |= draw.linear(f"{p}.intermediate.dense", 12, WIDTH) | draw.linear(
+            f"{p}.output.dense", WIDTH, 12
+        )
         w |= draw.norm(f"{p}.output.LayerNorm", WIDTH)
     w |= draw.linear("bert.model.pooler.dense", WIDTH, WIDTH)
     w["decoder.embeddings.weight"] = draw(rows, WIDTH)
@@ -68,7 +103,9 @@ def weights(draw, positions=24):
         for block in ("self_attn", "context_attn"):
             for name in ("linear_keys", "linear_values", "linear_query", "final_linear"):
                 w |= draw.linear(f"{p}.{block}.{name}", WIDTH, WIDTH)
-        w |= draw.linear(f"{p}.feed_forward.w_1", 12, WIDTH) | draw.linear(f"{p}.feed_forward.w_2", WIDTH, 12)
+        w |= draw.linear(f"{p}.feed_forward.w_1", 12, WIDTH) | draw.linear(
+            f"{p}.feed_forward.w_2", WIDTH, 12
+        )
         for name in ("feed_forward.layer_norm", "layer_norm_1", "layer_norm_2"):
             w |= draw.norm(f"{p}.{name}", WIDTH)
     w |= draw.norm("decoder.layer_norm", WIDTH)
@@ -82,11 +119,22 @@ def weights(draw, positions=24):
 
 def write(folder, **more):
     w = weights(Draw(2))
-    opt = namespace(encoder="bert", dec_heads=HEADS, dec_dropout=0.2, max_pos=24, max_tgt_len=10, **more)
-    theirs = {"models": types.ModuleType("models"), "models.optimizers": types.ModuleType("models.optimizers")}
+    opt = namespace(
+        encoder="bert", dec_heads=HEADS, dec_dropout=0.2, max_pos=24, max_tgt_len=10, **more
+    )
+    theirs = {
+        "models": types.ModuleType("models"),
+        "models.optimizers": types.ModuleType("models.optimizers"),
+    }
     theirs["models.optimizers"].Optimizer = Optimizer
-    with mock.patch.dict(sys.modules, theirs):
-        torch.save({"model": w, "opt": opt, "optims": [Optimizer()]}, folder / "model_step_148000.pt")
+    names = ("bert.model.embeddings.LayerNorm.weight", "decoder.layer_norm.weight")
+    optims = [Optimizer([(name, w[name].clone())]) for name in names]
+    with mock.patch.dict(sys.modules, theirs), mock.patch("torch.optim.adam.Adam", Adam):
+        torch.save(
+            {"model": w, "opt": opt, "optims": optims},
+            folder / "model_step_148000.pt",
+            _use_new_zipfile_serialization=False,
+        )
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return w
 
@@ -95,7 +143,9 @@ def encoded(w, ids, segments):
     """BERT, one text: norms after the residuals, the exact GELU."""
     p = "bert.model.embeddings"
     tables = [w[f"{p}.{name}_embeddings.weight"] for name in ("word", "position", "token_type")]
-    x = norm(w, f"{p}.LayerNorm", tables[0][ids] + tables[1][: len(ids)] + tables[2][segments], 1e-12)
+    x = norm(
+        w, f"{p}.LayerNorm", tables[0][ids] + tables[1][: len(ids)] + tables[2][segments], 1e-12
+    )
     for n in range(2):
         p = f"bert.model.encoder.layer.{n}"
         q, k, v = (affine(w, f"{p}.attention.self.{name}", x) for name in ("query", "key", "value"))
@@ -124,18 +174,30 @@ def logits(w, memory, read):
 
     def attention(name, query, key, causal):
         q, k, v = (
-            affine(w, f"{name}.linear_{kind}", x) for kind, x in (("query", query), ("keys", key), ("values", key))
+            affine(w, f"{name}.linear_{kind}", x)
+            for kind, x in (("query", query), ("keys", key), ("values", key))
         )
         return affine(w, f"{name}.final_linear", attend(q, k, v, HEADS, causal))
 
-    x = torch.stack([w["decoder.embeddings.weight"][i] * math.sqrt(WIDTH) + position(t) for t, i in enumerate(read)])
+    x = torch.stack(
+        [
+            w["decoder.embeddings.weight"][i] * math.sqrt(WIDTH) + position(t)
+            for t, i in enumerate(read)
+        ]
+    )
     for n in range(2):
         p = f"decoder.transformer_layers.{n}"
         inner = norm(w, f"{p}.layer_norm_1", x, 1e-6)
         query = attention(f"{p}.self_attn", inner, inner, True) + x
-        mid = attention(f"{p}.context_attn", norm(w, f"{p}.layer_norm_2", query, 1e-6), memory, False) + query
+        mid = (
+            attention(f"{p}.context_attn", norm(w, f"{p}.layer_norm_2", query, 1e-6), memory, False)
+            + query
+        )
         inner = norm(w, f"{p}.feed_forward.layer_norm", mid, 1e-6)
-        x = affine(w, f"{p}.feed_forward.w_2", gelu(affine(w, f"{p}.feed_forward.w_1", inner))) + mid
+        x = (
+            affine(w, f"{p}.feed_forward.w_2", gelu(affine(w, f"{p}.feed_forward.w_1", inner)))
+            + mid
+        )
     return affine(w, "generator.0", norm(w, "decoder.layer_norm", x, 1e-6))
 
 
@@ -154,7 +216,11 @@ def test_the_twins_numbers(tmp_path):
 
 def test_the_twins_gradients(tmp_path):
     """Of every weight: the shared embedding has those of both its uses."""
-    w = {name: value.double().requires_grad_() for name, value in write(tmp_path).items() if value.is_floating_point()}
+    w = {
+        name: value.double().requires_grad_()
+        for name, value in write(tmp_path).items()
+        if value.is_floating_point()
+    }
     w["generator.0.weight"] = w["decoder.embeddings.weight"]
     found = opened(tmp_path)
     row = found.codec.encode(SOURCES[0])
@@ -179,8 +245,26 @@ def test_a_text_as_presumm_reads_it(tmp_path):
     assert row["input_ids"] == [5, 8, 9, 11, 12, 6, 5, 10, 6]
     assert row["token_type_ids"] == [0] * 6 + [1] * 3
     assert row["labels"] == [9, 12, 3, 10, 4, END]
-    assert codec.encode("a", "a " * 20)["labels"] == [8] * 8 + [END]  # of 10 with its start; cut, it still ends
+    # of 10 with its start; cut, it still ends
+    assert codec.encode("a", "a " * 20)["labels"] == [8] * 8 + [END]
     assert len(codec.encode("a cat sat .\n" * 9)["input_ids"]) == 24
+
+
+def test_words_end_at_spaces_only(tmp_path, monkeypatch):
+    """others/tokenization.py without use_bert_basic_tokenizer: u.s. is one word, accents stay; so
+    is it when saved."""
+    monkeypatch.setattr(f"{__name__}.WORDS", [*WORDS, "u", "##.", "do", "not", "é", "e"])
+    write(tmp_path)
+    codec = opened(tmp_path).codec
+    codec.save_pretrained(tmp_path / "saved")
+    for one in (codec, SubwordCodec.from_pretrained(tmp_path / "saved")):
+        row = one.encode("U.S. é\ncat, .", "U.S.")
+        # "cat," has no ##, and is unknown
+        assert row["input_ids"] == [5, 13, 14, 11, 14, 17, 6, 5, 4, 12, 6]
+        assert row["labels"] == [13, 14, 11, 14, END]
+        assert one.decode(torch.tensor([[13, 14, 11, 14, 15, 16, 9, 12, END]]), {}) == [
+            "u.s. do not cat ."
+        ]
 
 
 def test_what_is_missing_or_other(tmp_path):

@@ -1,4 +1,5 @@
-"""See's pointer-generator, in TensorFlow's layout and in the port's: each with its own twin, then with each other."""
+"""See's pointer-generator, in TensorFlow's layout and in the port's: each with its own twin, then
+with each other."""
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ import torch
 from dwindle.checkpoints.opening import opened
 from dwindle.generation.settings import DecodingSettings
 from tests.checkpoints import bundle
-from tests.checkpoints.kit import Draw, same_beams, same_rows, searched
+from tests.checkpoints.kit import Draw, python2, same_beams, same_rows, searched
 
 WORDS = ["the", ".", "cat", "sat", '"', "mat", "dog"]
 V, H, E = 4 + len(WORDS), 5, 4
@@ -17,8 +18,9 @@ LSTMS = {"fw": "", "bw": "_reverse"}
 DECODER = "seq2seq/decoder/attention_decoder"
 
 
-def tensorflow(draw, coverage, old=False):
-    """The variables of a training of See's code, its optimiser's among them."""
+def tensorflow(draw, coverage, old=False, sharp=False):
+    """The variables of a training of See's code, its optimiser's among them; ``sharp``: outputs
+    that vary more."""
     kernel, bias = ("weights", "biases") if old else ("kernel", "bias")
     linears = {"": (E + 2 * H, E), "/Attention": (2 * H, 2 * H), "/calculate_pgen": (4 * H + E, 1)}
     w = {
@@ -31,7 +33,10 @@ def tensorflow(draw, coverage, old=False):
         f"{DECODER}/lstm_cell/{bias}": draw(4 * H),
     }
     for name, shape in {**linears, "/AttnOutputProjection": (3 * H, H)}.items():
-        w |= {f"{DECODER}{name}/Linear/Matrix": draw(*shape), f"{DECODER}{name}/Linear/Bias": draw(shape[1])}
+        w |= {
+            f"{DECODER}{name}/Linear/Matrix": draw(*shape),
+            f"{DECODER}{name}/Linear/Bias": draw(shape[1]),
+        }
     for state in "ch":
         w[f"seq2seq/reduce_final_st/w_reduce_{state}"] = draw(2 * H, H)
         w[f"seq2seq/reduce_final_st/bias_reduce_{state}"] = draw(H)
@@ -40,6 +45,14 @@ def tensorflow(draw, coverage, old=False):
         w[f"seq2seq/encoder/bidirectional_rnn/{way}/lstm_cell/{bias}"] = draw(4 * H)
     if coverage:
         w[f"{DECODER}/coverage/w_c"] = draw(1, 1, 1, 2 * H)
+    if sharp:
+        for name in (
+            "seq2seq/embedding/embedding",
+            "seq2seq/output_projection/w",
+            f"{DECODER}/lstm_cell/{kernel}",
+        ):
+            w[name] *= 4
+        w["seq2seq/output_projection/v"][STOP] += 2
     slots = {f"{name}/Adagrad": value for name, value in w.items()}
     return w, {**w, **slots, "global_step": torch.tensor(238410)}
 
@@ -47,7 +60,8 @@ def tensorflow(draw, coverage, old=False):
 def cell(w, name, x, h, c):
     """TensorFlow's LSTMCell: input, candidate, forget (and 1), output."""
     kernel, bias = (
-        w.get(f"{name}/{new}", w.get(f"{name}/{old}")) for new, old in (("kernel", "weights"), ("bias", "biases"))
+        w.get(f"{name}/{new}", w.get(f"{name}/{old}"))
+        for new, old in (("kernel", "weights"), ("bias", "biases"))
     )
     i, j, f, o = (torch.cat([x, h]) @ kernel + bias).chunk(4)
     c = torch.sigmoid(f + 1.0) * c + torch.sigmoid(i) * torch.tanh(j)
@@ -55,24 +69,33 @@ def cell(w, name, x, h, c):
 
 
 def linear(w, name, *inputs):
-    return torch.cat(inputs) @ w[f"{DECODER}{name}/Linear/Matrix"] + w[f"{DECODER}{name}/Linear/Bias"]
+    return (
+        torch.cat(inputs) @ w[f"{DECODER}{name}/Linear/Matrix"] + w[f"{DECODER}{name}/Linear/Bias"]
+    )
 
 
 def told(w, ids, extended, read):
-    """attention_decoder.py while training, for one source: log P of the words (T, W), in See's numbers."""
+    """attention_decoder.py while training, for one source: log P of the words (T, W), in See's
+    numbers."""
     words = w["seq2seq/embedding/embedding"]
     passes = []
     for way, order in (("fw", range(len(ids))), ("bw", reversed(range(len(ids))))):
         h = c = torch.zeros(H)
         states = [h] * len(ids)
         for i in order:
-            h, c = cell(w, f"seq2seq/encoder/bidirectional_rnn/{way}/lstm_cell", words[ids[i]], h, c)
+            h, c = cell(
+                w, f"seq2seq/encoder/bidirectional_rnn/{way}/lstm_cell", words[ids[i]], h, c
+            )
             states[i] = h
         passes.append((torch.stack(states), h, c))
     memory = torch.cat([passes[0][0], passes[1][0]], 1)
     p = "seq2seq/reduce_final_st"
-    h = torch.relu(torch.cat([passes[0][1], passes[1][1]]) @ w[f"{p}/w_reduce_h"] + w[f"{p}/bias_reduce_h"])
-    c = torch.relu(torch.cat([passes[0][2], passes[1][2]]) @ w[f"{p}/w_reduce_c"] + w[f"{p}/bias_reduce_c"])
+    h = torch.relu(
+        torch.cat([passes[0][1], passes[1][1]]) @ w[f"{p}/w_reduce_h"] + w[f"{p}/bias_reduce_h"]
+    )
+    c = torch.relu(
+        torch.cat([passes[0][2], passes[1][2]]) @ w[f"{p}/w_reduce_c"] + w[f"{p}/bias_reduce_c"]
+    )
     context, coverage, rows = torch.zeros(2 * H), torch.zeros(len(ids)), []
     for word in read:
         x = linear(w, "", words[word if word < V else UNK], context)
@@ -85,7 +108,9 @@ def told(w, ids, extended, read):
         context = attention @ memory
         p_gen = torch.sigmoid(linear(w, "/calculate_pgen", context, c, h, x))
         output = linear(w, "/AttnOutputProjection", h, context)
-        vocabulary = (output @ w["seq2seq/output_projection/w"] + w["seq2seq/output_projection/v"]).softmax(0)
+        vocabulary = (
+            output @ w["seq2seq/output_projection/w"] + w["seq2seq/output_projection/v"]
+        ).softmax(0)
         mixed = torch.cat([p_gen * vocabulary, torch.zeros(max(max(extended) + 1 - V, 0))])
         for i, id in enumerate(extended):
             mixed[id] = mixed[id] + (1 - p_gen[0]) * attention[i]
@@ -109,9 +134,14 @@ def ported(w):
         half = bias / 3
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         parts = (kernel[:, :size], kernel[:, size:], half, bias - half)
-        return {f"lstm.{n}_l0{suffix}": part.contiguous() for n, part in zip(names, parts, strict=True)}
+        return {
+            f"lstm.{n}_l0{suffix}": part.contiguous() for n, part in zip(names, parts, strict=True)
+        }
 
-    encoder = {"embedding.weight": w["seq2seq/embedding/embedding"], "W_h.weight": w[f"{DECODER}/W_h"][0, 0].T}
+    encoder = {
+        "embedding.weight": w["seq2seq/embedding/embedding"],
+        "W_h.weight": w[f"{DECODER}/W_h"][0, 0].T,
+    }
     for way, suffix in LSTMS.items():
         encoder |= lstm(f"seq2seq/encoder/bidirectional_rnn/{way}/lstm_cell", E, suffix)
     reduce = {}
@@ -138,21 +168,34 @@ def ported(w):
         "p_gen_linear": "/calculate_pgen",
         "out1": "/AttnOutputProjection",
     }
-    decoder |= {f"{theirs}.bias": w[f"{DECODER}{name}/Linear/Bias"] for theirs, name in biases.items()}
+    decoder |= {
+        f"{theirs}.bias": w[f"{DECODER}{name}/Linear/Bias"] for theirs, name in biases.items()
+    }
     if f"{DECODER}/coverage/w_c" in w:
         decoder["attention_network.W_c.weight"] = w[f"{DECODER}/coverage/w_c"][0, 0].T
-    state = {"iter": 5, "encoder_state_dict": encoder, "decoder_state_dict": decoder, "reduce_state_dict": reduce}
-    return {**state, "optimizer": {"state": {}, "param_groups": []}, "current_loss": 2.5}
+    state = {
+        "iter": 5,
+        "encoder_state_dict": encoder,
+        "decoder_state_dict": decoder,
+        "reduce_state_dict": reduce,
+    }
+    # Adagrad's state goes by the ids of parameters
+    places = [140_250_000_000_000 + 8 * n for n in range(2)]
+    adagrad = {place: {"step": 5, "sum": torch.ones(2)} for place in places}
+    group = {"lr": 0.15, "initial_accumulator_value": 0.1, "params": places}
+    return {**state, "optimizer": {"state": adagrad, "param_groups": [group]}, "current_loss": 2.5}
 
 
-def write(folder, layout, coverage=True, old=False):
+def write(folder, layout, coverage=True, old=False, seed=6, sharp=False):
     """A folder in either layout; the variables in TensorFlow's."""
-    w, stored = tensorflow(Draw(6), coverage, old)
+    w, stored = tensorflow(Draw(seed), coverage, old, sharp)
     if layout == "tensorflow":
         bundle.write(folder / "model-238410", stored)
     else:
-        torch.save(ported(w), folder / "model_5_1538.pt", _use_new_zipfile_serialization=False)
-    (folder / "vocab").write_text("".join(f"{word} {9 - n}\n" for n, word in enumerate(WORDS)) + "beyond 1\n")
+        python2(ported(w), folder / "model_5_1538.pt")
+    (folder / "vocab").write_text(
+        "".join(f"{word} {9 - n}\n" for n, word in enumerate(WORDS)) + "beyond 1\n"
+    )
     return w
 
 
@@ -163,7 +206,9 @@ def numbers(text):
     for word, id in zip(words, ids, strict=True):
         if id == UNK and word not in oov:
             oov.append(word)
-    return ids, [V + oov.index(word) if id == UNK else id for word, id in zip(words, ids, strict=True)]
+    return ids, [
+        V + oov.index(word) if id == UNK else id for word, id in zip(words, ids, strict=True)
+    ]
 
 
 def ours(rows):
@@ -190,7 +235,9 @@ def test_names_of_tensorflow_1_0(tmp_path):
     write(tmp_path, "tensorflow", old=True)
     (tmp_path / "new").mkdir()
     write(tmp_path / "new", "tensorflow")
-    one, two = (dict(opened(folder).model.named_parameters()) for folder in (tmp_path, tmp_path / "new"))
+    one, two = (
+        dict(opened(folder).model.named_parameters()) for folder in (tmp_path, tmp_path / "new")
+    )
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
@@ -219,5 +266,7 @@ def test_what_is_missing(tmp_path):
     _, stored = tensorflow(Draw(6), True)
     del stored[f"{DECODER}/v"]
     bundle.write(tmp_path / "model-238410", stored)
-    with pytest.raises(ValueError, match="has no seq2seq/decoder/attention_decoder/v: it is of another version"):
+    with pytest.raises(
+        ValueError, match="has no seq2seq/decoder/attention_decoder/v: it is of another version"
+    ):
         opened(tmp_path)

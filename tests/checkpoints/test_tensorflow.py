@@ -25,11 +25,15 @@ def test_every_variable(tmp_path):
 
 def test_sizes_are_not_believed(tmp_path, monkeypatch):
     """A shape of terabytes takes no memory, and one that does not fit its bytes is refused."""
-    monkeypatch.setattr(bundle, "field", lambda n, v, field=bundle.field: field(n, 2**45 if n == 5 else v))
+    monkeypatch.setattr(
+        bundle, "field", lambda n, v, field=bundle.field: field(n, 2**45 if n == 5 else v)
+    )
     bundle.write(tmp_path / "m", {"a": torch.arange(6.0)})
     with pytest.raises(ValueError, match="the size of a does not fit its shape"):
         Bundle(tmp_path / "m.index")["a"]
-    monkeypatch.setattr(bundle, "field", lambda n, v, field=bundle.field: field(n, 2**43 if v == 6 else v))
+    monkeypatch.setattr(
+        bundle, "field", lambda n, v, field=bundle.field: field(n, 2**43 if v == 6 else v)
+    )
     bundle.write(tmp_path / "m", {"a": torch.arange(6.0)})
     with pytest.raises(ValueError, match="ends before a does"):
         Bundle(tmp_path / "m.index")["a"]
@@ -51,3 +55,12 @@ def test_what_is_cut_off_or_missing(tmp_path):
     data.unlink()
     with pytest.raises(ValueError, match=r"there is no .*data-00000-of-00001"):
         read["model/scalar"]
+
+
+def test_variables_that_overlap_are_refused(tmp_path):
+    """Many names for one place would take the memory of many."""
+    bundle.write(tmp_path / "m", {"a": torch.arange(6.0), "b": torch.arange(6.0)})
+    data = tmp_path / "m.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:24])
+    with pytest.raises(ValueError, match="shorter than its variables, so they overlap"):
+        Bundle(tmp_path / "m.index")["a"]

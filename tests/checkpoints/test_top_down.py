@@ -17,8 +17,8 @@ OURS = [None, 5, None, 0, 1, 2, 3, 4]
 SETTINGS = DecodingSettings(beams=3, max_length=12, min_length=3, length_norm="none")
 
 
-def write(folder, protocol=2, **more):
-    draw, w = Draw(8), {}
+def write(folder, protocol=2, seed=8, sharp=False, **more):
+    draw, w = Draw(seed), {}
     w["embed.0.weight"] = draw(V, E, by=1.0)
     for name, rows, columns in (
         *(("fc_embed.0", H, D), ("att_embed.0", H, D), ("logit", V, H), ("ctx2att", A, H)),
@@ -30,11 +30,19 @@ def write(folder, protocol=2, **more):
     for name, width in (("core.att_lstm", E + 2 * H), ("core.lang_lstm", 2 * H)):
         w |= {f"{name}.weight_ih": draw(4 * H, width), f"{name}.weight_hh": draw(4 * H, H)}
         w |= {f"{name}.bias_ih": draw(4 * H), f"{name}.bias_hh": draw(4 * H)}
+    if sharp:  # outputs that vary more
+        for name in ("embed.0", "core.lang_lstm", "core.att_lstm"):
+            w |= {key: value * 3 for key, value in w.items() if key.startswith(name)}
+        w["logit.bias"][[0, -1]] += 0.8  # ends, and unknown words
     folder.mkdir(exist_ok=True)
     torch.save(w, folder / "model.pth", _use_new_zipfile_serialization=False)
     torch.save({"state": {}}, folder / "optimizer.pth")
     opt = namespace(caption_model="topdown", seq_length=20, drop_prob_lm=0.5, use_bn=0, **more)
-    infos = {"opt": opt, "vocab": {str(i): word for i, word in enumerate(WORDS, 1)}, "best_val_score": np.float64(0.3)}
+    infos = {
+        "opt": opt,
+        "vocab": {str(i): word for i, word in enumerate(WORDS, 1)},
+        "best_val_score": np.float64(0.3),
+    }
     (folder / "infos_xe.pkl").write_bytes(pickle.dumps(infos, protocol))
     return w
 
@@ -43,7 +51,12 @@ def told(w, regions, read):
     """AttModel.py and its TopDownCore for one image (S, D): log P (T, V), in their numbers."""
 
     def cell(name, x, h, c):
-        gates = w[f"{name}.weight_ih"] @ x + w[f"{name}.bias_ih"] + w[f"{name}.weight_hh"] @ h + w[f"{name}.bias_hh"]
+        gates = (
+            w[f"{name}.weight_ih"] @ x
+            + w[f"{name}.bias_ih"]
+            + w[f"{name}.weight_hh"] @ h
+            + w[f"{name}.bias_hh"]
+        )
         i, f, g, o = gates.chunk(4)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
@@ -56,7 +69,9 @@ def told(w, regions, read):
     for word in read:
         embedded = torch.relu(w["embed.0.weight"][word])
         h1, c1 = cell("core.att_lstm", torch.cat([h2, mean, embedded]), h1, c1)
-        scores = affine(w, "core.attention.alpha_net", torch.tanh(keys + affine(w, "core.attention.h2att", h1)))[:, 0]
+        scores = affine(
+            w, "core.attention.alpha_net", torch.tanh(keys + affine(w, "core.attention.h2att", h1))
+        )[:, 0]
         h2, c2 = cell("core.lang_lstm", torch.cat([scores.softmax(0) @ values, h1]), h2, c2)
         rows.append(affine(w, "logit", h2).log_softmax(0))
     return torch.stack(rows)
@@ -109,5 +124,7 @@ def test_what_is_missing_or_other(tmp_path):
     with pytest.raises(ValueError, match="batch norms"):
         opened(tmp_path)
     (tmp_path / "infos_xe.pkl").unlink()
-    with pytest.raises(ValueError, match=r"has no infos\*\.pkl or .*the settings and the vocabulary"):
+    with pytest.raises(
+        ValueError, match=r"has no infos\*\.pkl or .*the settings and the vocabulary"
+    ):
         opened(tmp_path)

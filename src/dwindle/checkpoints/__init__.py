@@ -1,1 +1,2 @@
-"""Published checkpoints of other projects, opened as they are. One file a format; ``opening.py`` has the table."""
+"""Published checkpoints of other projects, opened as they are. One file a format; ``opening.py``
+has the table."""

@@ -1,4 +1,4 @@
-"""What all of fairseq's checkpoints have in common: settings, names of weights over the years, dictionaries."""
+"""Settings, names of weights over the years and dictionaries that fairseq's checkpoints share."""
 
 import re
 from collections.abc import Mapping
@@ -10,23 +10,23 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from dwindle.checkpoints import safe
-from dwindle.checkpoints.format import Checkpoint, text
+from dwindle.checkpoints.format import Checkpoint, layers, text
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The first symbols of every dictionary, in the order of their numbers."""
 TOKENS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-"""What a model's config says of them: writing begins with the end token."""
+"""Their ids in a model's config: writing begins with the end token."""
 _NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
-"""What the norms of a layer are called that were numbered once."""
+"""Names of a layer's norms, by the number that older files have instead."""
 _OLD_NORM = re.compile(r"^(encoder|decoder)(\.layers\.\d+)\.layer_norms\.(\d)\.(weight|bias)$")
 _NOT_LEARNED = re.compile(r"\.version$|\._float_tensor$|embed_positions\.weights$")
 
 
 def is_fairseq(checkpoint: Checkpoint) -> bool:
-    """Whether this is a model of fairseq that reads and writes."""
+    """True if this is a model of fairseq that reads and writes."""
     weights = checkpoint.content.get("model")
     said = "args" in checkpoint.content or "cfg" in checkpoint.content
     return (
@@ -39,9 +39,13 @@ def is_fairseq(checkpoint: Checkpoint) -> bool:
 def settings(checkpoint: Checkpoint) -> dict[str, Any]:
     """The model's settings: ``args`` until 2020, then the ``model`` of ``cfg``."""
     content = checkpoint.content
-    found = safe.settings(content.get("args")) or safe.settings(safe.settings(content.get("cfg")).get("model"))
+    found = safe.settings(content.get("args")) or safe.settings(
+        safe.settings(content.get("cfg")).get("model")
+    )
     if not found:
-        raise ValueError(f"{checkpoint.file} does not say how its model was set up: it has no args and no cfg")
+        raise ValueError(
+            f"{checkpoint.file} does not say how its model was set up: it has no args and no cfg"
+        )
     return found
 
 
@@ -56,26 +60,31 @@ def weights(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
             name = f"{part}{layer}.{_NORMS[part][int(number)]}.{kind}"
         head, joined, kind = name.partition("in_proj_")  # queries, keys and values were one matrix
         if joined:
-            found |= {f"{head}{x}_proj.{kind}": third for x, third in zip("qkv", value.chunk(3), strict=True)}
+            found |= {
+                f"{head}{x}_proj.{kind}": third
+                for x, third in zip("qkv", value.chunk(3), strict=True)
+            }
+        elif name == "decoder.embed_out":
+            found["decoder.output_projection.weight"] = value
         else:
-            found["decoder.output_projection.weight" if name == "decoder.embed_out" else name] = value
+            found[name] = value
     return found
 
 
-def layers(weights: Mapping[str, Tensor], part: str) -> int:
-    """How many layers the ``encoder`` or ``decoder`` has."""
-    return 1 + max(int(name.split(".")[2]) for name in weights if name.startswith(f"{part}.layers."))
-
-
-def shape(given: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The sizes of a model as `transformers` names them: heads and dropout are settings, the rest is in the weights."""
+def shape(given: dict[str, Any], weights: Mapping[str, Tensor], file: Path) -> dict[str, Any]:
+    """The sizes of a model as `transformers` names them: heads and dropout are settings, the rest
+    is in the weights."""
     sides: dict[str, Any] = {}
     for part in ("encoder", "decoder"):
         heads = given.get(f"{part}_attention_heads")
         if not heads:
-            raise ValueError(f"this checkpoint does not say how many heads its {part} has ({part}_attention_heads)")
+            raise ValueError(
+                f"this checkpoint does not say how many heads its {part} has "
+                f"({part}_attention_heads)"
+            )
         ffn = weights[f"{part}.layers.0.fc1.weight"].shape[0]
-        sides |= {f"{part}_layers": layers(weights, part), f"{part}_attention_heads": heads, f"{part}_ffn_dim": ffn}
+        count = layers(weights, f"{part}.layers.", file)
+        sides |= {f"{part}_layers": count, f"{part}_attention_heads": heads, f"{part}_ffn_dim": ffn}
     return {
         **sides,
         "d_model": weights["encoder.embed_tokens.weight"].shape[1],
@@ -93,15 +102,61 @@ def dictionary(file: Path) -> list[str]:
         if line.strip():
             symbol, space, _ = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
             if not space:
-                raise ValueError(f"{file}, line {number} is not a symbol and its count: get the dictionary again")
+                raise ValueError(
+                    f"{file}, line {number} is not a symbol and its count: get the dictionary again"
+                )
             symbols.append(symbol)
     return symbols
+
+
+def dictionaries(checkpoint: Checkpoint) -> tuple[Path, Path]:
+    """The files of the source's and the target's dictionary.
+
+    The checkpoint says its two languages, or the caller does. Where nobody says them, the
+    dictionaries in the folder must all be the same: which of two different ones the model reads
+    cannot be known from its weights.
+    """
+    source, target = languages(checkpoint)
+    if source and target:
+        files = (
+            checkpoint.beside(f"dict.{name}.txt", what="the dictionary")
+            for name in (source, target)
+        )
+        return next(files), next(files)
+    first = checkpoint.beside("dict.txt", "dict.*.txt", what="the dictionary")
+    found = sorted(file for file in checkpoint.file.parent.glob("dict.*.txt") if file.is_file())
+    if any(file.read_bytes() != first.read_bytes() for file in found):
+        names = ", ".join(file.name for file in found)
+        raise ValueError(
+            f"{checkpoint.file} does not say its languages, and its dictionaries differ ({names}): "
+            "name them with --source-lang and --target-lang"
+        )
+    return first, first
+
+
+def languages(checkpoint: Checkpoint) -> tuple[str | None, str | None]:
+    """The source and the target language: of the checkpoint's settings, else of the caller."""
+    task = safe.settings(safe.settings(checkpoint.content.get("cfg")).get("task"))
+    stored = settings(checkpoint)
+    found = []
+    for name in ("source_lang", "target_lang"):
+        said, asked = stored.get(name) or task.get(name), getattr(checkpoint, name)
+        if said and asked and said != asked:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(
+                f"{checkpoint.file} says {name}={said}, not {asked}: leave {option} out"
+            )
+        found.append(said or asked)
+    return found[0], found[1]
 
 
 def check(file: Path, symbols: list[str], rows: int) -> None:
     """A dictionary must have as many symbols as the embedding has ``rows``."""
     if len(symbols) != rows:
-        raise ValueError(f"{file} makes {len(symbols)} symbols, but the model has {rows}: put the model's own there")
+        raise ValueError(
+            f"{file} makes {len(symbols)} symbols, but the model has {rows}: put the model's own "
+            "there"
+        )
 
 
 def wrapped(tokenizer: Tokenizer, template: str) -> PreTrainedTokenizerBase:

@@ -1,6 +1,8 @@
-"""fairseq's BART: ``model.pt``, ``dict.txt`` (or ``dict.source.txt``), and GPT-2's ``encoder.json`` and ``vocab.bpe``.
+"""fairseq's BART: ``model.pt``, ``dict.txt`` (or ``dict.source.txt``), and GPT-2's ``encoder.json``
+and ``vocab.bpe``.
 
-A dictionary of BART has GPT-2's numbers of tokens as its words; what they stand for is in GPT-2's own two files.
+A dictionary of BART has GPT-2's numbers of tokens as its words; what they stand for is in GPT-2's
+own two files.
 """
 
 import json
@@ -12,7 +14,7 @@ from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerBase
 
 from dwindle.checkpoints import fairseq
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill
+from dwindle.checkpoints.format import Checkpoint, Format, Opened, made
 from dwindle.models.subword import SubwordCodec
 
 _MASK = "<mask>"
@@ -26,39 +28,52 @@ _OFFSET = 2
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
-    return fairseq.is_fairseq(checkpoint) and "encoder.layernorm_embedding.weight" in checkpoint.content["model"]
+    return (
+        fairseq.is_fairseq(checkpoint)
+        and "encoder.layernorm_embedding.weight" in checkpoint.content["model"]
+    )
 
 
 def _open(checkpoint: Checkpoint) -> Opened:
     given = fairseq.settings(checkpoint)
     learned = fairseq.weights(checkpoint.content["model"])
     if given.get("encoder_normalize_before") or "encoder.layer_norm.weight" in learned:
-        raise ValueError(f"{checkpoint.file} is an mBART, with norms before its layers, which is not known here")
-    dictionary = checkpoint.beside("dict.txt", "dict.source.txt", "dict.*.txt", what="the dictionary")
+        raise ValueError(
+            f"{checkpoint.file} is an mBART, with norms before its layers, which is not known here"
+        )
+    dictionary, other = fairseq.dictionaries(checkpoint)
+    if other.read_bytes() != dictionary.read_bytes():
+        raise ValueError(
+            f"{dictionary} and {other.name} differ, but a BART has one: put the model's own there"
+        )
     symbols = fairseq.dictionary(dictionary)
-    words = _words(learned["encoder.embed_tokens.weight"], symbols)
-    fairseq.check(dictionary, symbols, len(words))
+    learned["words"] = _words(learned["encoder.embed_tokens.weight"], symbols)
+    rows = len(learned["words"])
+    fairseq.check(dictionary, symbols, rows)
     gpt2 = (checkpoint.beside(name, what=_GPT2) for name in ("encoder.json", "vocab.bpe"))
     tokenizer = _tokenizer(symbols, *gpt2)
-    config = _config(given, learned, len(words))
-    model = BartForConditionalGeneration(config)
-    fill(model, _named(learned, words), checkpoint.file)
+    config = _config(given, learned, rows, checkpoint.file)
+    model = made(BartForConditionalGeneration, config, _named(learned), checkpoint)
     model.generation_config.suppress_tokens = [config.pad_token_id]  # fairseq never writes padding
-    model.generation_config.forced_bos_token_id = config.bos_token_id  # nor a text that does not begin with <s>
+    # every text begins with <s>
+    model.generation_config.forced_bos_token_id = config.bos_token_id
     length = config.max_position_embeddings
-    codec = SubwordCodec(tokenizer, length, length, separator=None, known=len(words))
-    return Opened(model, codec, f"a fairseq BART of {config.encoder_layers} + {config.decoder_layers} layers")
+    codec = SubwordCodec(tokenizer, length, length, separator=None, known=rows)
+    return Opened(
+        model, codec, f"a fairseq BART of {config.encoder_layers} + {config.decoder_layers} layers"
+    )
 
 
 def _words(embedding: Tensor, symbols: list[str]) -> Tensor:
-    """As fairseq: where the dictionary is one of translation, which has no mask, the mask's row, the last, goes."""
+    """As fairseq: where the dictionary is one of translation, which has no mask, the mask's row,
+    the last, goes."""
     masked = len(embedding) == len(symbols) + 1 and _MASK not in symbols
     return embedding[:-1] if masked else embedding
 
 
-def _config(given: dict[str, Any], learned: dict[str, Tensor], rows: int) -> BartConfig:
+def _config(given: dict[str, Any], learned: dict[str, Tensor], rows: int, file: Path) -> BartConfig:
     return BartConfig(
-        **fairseq.shape(given, learned),
+        **fairseq.shape(given, learned, file),
         **fairseq.TOKENS,
         vocab_size=rows,
         max_position_embeddings=len(learned["encoder.embed_positions.weight"]) - _OFFSET,
@@ -67,16 +82,21 @@ def _config(given: dict[str, Any], learned: dict[str, Tensor], rows: int) -> Bar
     )
 
 
-def _named(learned: dict[str, Tensor], words: Tensor) -> dict[str, Tensor]:
-    """The weights as the model calls them, its only table of words once."""
-    rest = {f"model.{name}": value for name, value in learned.items() if not name.startswith(_ELSEWHERE)}
-    return {"model.shared.weight": words, **rest}
+def _named(learned: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights as the model calls them, its only table of words once; ``learned`` is used up."""
+    named = {"model.shared.weight": learned.pop("words")}
+    named |= {f"model.{name}": learned[name] for name in learned if not name.startswith(_ELSEWHERE)}
+    learned.clear()
+    return named
 
 
 def _tokenizer(symbols: list[str], encoder: Path, merges: Path) -> PreTrainedTokenizerBase:
-    """GPT-2's way to cut texts, with the numbers of the dictionary; tokens that it does not have come behind."""
+    """GPT-2's way to cut texts, with the dictionary's numbers; tokens it lacks come behind."""
     try:
-        spelt = {str(number): token for token, number in json.loads(encoder.read_text(encoding="utf-8")).items()}
+        spelt = {
+            str(number): token
+            for token, number in json.loads(encoder.read_text(encoding="utf-8")).items()
+        }
         lines = merges.read_text(encoding="utf-8").split("\n")[1:]
     except (ValueError, AttributeError):
         raise ValueError(f"{encoder} or {merges} is not GPT-2's: get them again") from None

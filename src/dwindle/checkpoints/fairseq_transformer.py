@@ -1,5 +1,7 @@
-"""fairseq's Transformers of translation: ``model.pt``, ``dict.SOURCE.txt``, ``dict.TARGET.txt`` and the BPE codes."""
+"""fairseq's Transformers of translation: ``model.pt``, ``dict.SOURCE.txt``, ``dict.TARGET.txt`` and
+the BPE codes."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,18 +10,18 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from dwindle.checkpoints import fairseq
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill
+from dwindle.checkpoints.format import Checkpoint, Format, Opened, made
 from dwindle.models.fairseq import FairseqConfig, FairseqTransformer
 from dwindle.models.pieces import END, bpe, merges
 from dwindle.models.subword import SubwordCodec
 
 _CONTINUES = "@@"
-"""How a dictionary marks a piece that its word goes on after."""
+"""End of a piece that is not the last of its word."""
 _ESCAPED = {
     **{"&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;"},
     **{"'": "&apos;", '"': "&quot;", "[": "&#91;", "]": "&#93;"},
 }
-"""What Moses' tokenizer makes of signs."""
+"""Signs as Moses' tokenizer writes them."""
 _POSITIONS = 1024
 _OTHER = {
     "encoder_normalize_before": "norms before its layers",
@@ -35,32 +37,41 @@ _OTHER = {
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
-    return fairseq.is_fairseq(checkpoint) and "encoder.embed_positions.weight" not in checkpoint.content["model"]
+    return (
+        fairseq.is_fairseq(checkpoint)
+        and "encoder.embed_positions.weight" not in checkpoint.content["model"]
+    )
 
 
 def _open(checkpoint: Checkpoint) -> Opened:
     given = fairseq.settings(checkpoint)
     for name, what in _OTHER.items():
         if given.get(name):
-            raise ValueError(f"{checkpoint.file} is a Transformer with {what}, which is not known here ({name})")
+            raise ValueError(
+                f"{checkpoint.file} is a Transformer with {what}, which is not known here ({name})"
+            )
     learned = fairseq.weights(checkpoint.content["model"])
-    model = FairseqTransformer(_config(given, learned))
-    fill(model, _named(learned, model.config), checkpoint.file)
-    model.generation_config.suppress_tokens = [model.config.pad_token_id]  # fairseq never writes padding
-    codec = _codec(checkpoint, given, model.config)
+    config = _config(given, learned, checkpoint.file)
+    model = made(FairseqTransformer, config, _named(learned, config), checkpoint)
+    # fairseq never writes padding
+    model.generation_config.suppress_tokens = [model.config.pad_token_id]
+    codec = _codec(checkpoint, model.config)
     joined = "joined" if model.config.share_encoder_decoder_embeddings else "separate"
-    about = f"{given.get('source_lang')}-{given.get('target_lang')}, {joined} vocabularies"
+    pair = "-".join(language or "?" for language in fairseq.languages(checkpoint))
+    about = f"{pair}, {joined} vocabularies"
     return Opened(model, codec, f"a fairseq Transformer, {about}")
 
 
-def _config(given: dict[str, Any], learned: dict[str, Tensor]) -> FairseqConfig:
+def _config(given: dict[str, Any], learned: dict[str, Tensor], file: Path) -> FairseqConfig:
     source, target = (learned[f"{part}.embed_tokens.weight"] for part in ("encoder", "decoder"))
     output = learned.get("decoder.output_projection.weight")
     tied = output is None or torch.equal(output, target)
     joined = tied and source.shape == target.shape and torch.equal(source, target)
-    lengths = [given.get(name) or _POSITIONS for name in ("max_source_positions", "max_target_positions")]
+    lengths = [
+        given.get(name) or _POSITIONS for name in ("max_source_positions", "max_target_positions")
+    ]
     return FairseqConfig(
-        **fairseq.shape(given, learned),
+        **fairseq.shape(given, learned, file),
         **fairseq.TOKENS,
         vocab_size=len(source),
         decoder_vocab_size=len(target),
@@ -73,8 +84,8 @@ def _config(given: dict[str, Any], learned: dict[str, Tensor]) -> FairseqConfig:
 
 
 def _named(learned: dict[str, Tensor], config: FairseqConfig) -> dict[str, Tensor]:
-    """The weights as the model calls them, each once."""
-    weights = {f"model.{name}": value for name, value in learned.items()}
+    """The weights as the model calls them, each once; ``learned`` is used up."""
+    weights = {f"model.{name}": learned.pop(name) for name in list(learned)}
     output = weights.pop("model.decoder.output_projection.weight", None)
     if not config.tie_word_embeddings and output is not None:
         weights["lm_head.weight"] = output
@@ -84,12 +95,12 @@ def _named(learned: dict[str, Tensor], config: FairseqConfig) -> dict[str, Tenso
     return weights
 
 
-def _codec(checkpoint: Checkpoint, given: dict[str, Any], config: FairseqConfig) -> SubwordCodec:
+def _codec(checkpoint: Checkpoint, config: FairseqConfig) -> SubwordCodec:
     codes = merges(checkpoint.beside("bpecodes", "code", "*.codes", what="the BPE codes"))
     sizes = config.vocab_size, config.decoder_vocab_size
     vocabularies = [
-        {_piece(symbol): i for i, symbol in enumerate(_dictionary(checkpoint, given.get(f"{side}_lang"), size))}
-        for side, size in zip(("source", "target"), sizes, strict=True)
+        {_piece(symbol): i for i, symbol in enumerate(_symbols(file, size))}
+        for file, size in zip(fairseq.dictionaries(checkpoint), sizes, strict=True)
     ]
     source, target = (_tokenizer(vocabulary, codes, max(sizes)) for vocabulary in vocabularies)
     length = config.max_position_embeddings
@@ -103,14 +114,15 @@ def _codec(checkpoint: Checkpoint, given: dict[str, Any], config: FairseqConfig)
     )
 
 
-def _dictionary(checkpoint: Checkpoint, language: str | None, size: int) -> list[str]:
-    file = checkpoint.beside(f"dict.{language or '*'}.txt", what="the dictionary")
+def _symbols(file: Path, size: int) -> list[str]:
     symbols = fairseq.dictionary(file)
     fairseq.check(file, symbols, size)
     return symbols
 
 
-def _tokenizer(vocabulary: dict[str, int], codes: list[tuple[str, str]], first: int) -> PreTrainedTokenizerBase:
+def _tokenizer(
+    vocabulary: dict[str, int], codes: list[tuple[str, str]], first: int
+) -> PreTrainedTokenizerBase:
     """A dictionary and the codes. Pieces that only the codes have get numbers from ``first`` on."""
     made = dict.fromkeys(piece for pair in codes for piece in (*pair, "".join(pair)))
     more = [piece for piece in made if piece not in vocabulary]
@@ -121,11 +133,15 @@ def _tokenizer(vocabulary: dict[str, int], codes: list[tuple[str, str]], first: 
 
 
 def _escape(tokenizer: Tokenizer) -> None:
-    """Moses writes some signs as entities, and the dictionary has those: texts go in and come out with the signs."""
+    """Moses writes some signs as entities, and the dictionary has those: texts go in and come out
+    with the signs."""
     entities = "|".join(entity[1:] for entity in _ESCAPED.values())
-    first = normalizers.Replace(Regex(f"&(?!{entities})"), _ESCAPED["&"])  # a text that is escaped already stays so
+    # a text that is escaped already stays so
+    first = normalizers.Replace(Regex(f"&(?!{entities})"), _ESCAPED["&"])
     others = [(sign, entity) for sign, entity in _ESCAPED.items() if sign != "&"]
-    tokenizer.normalizer = normalizers.Sequence([first, *(normalizers.Replace(*pair) for pair in others)])
+    tokenizer.normalizer = normalizers.Sequence(
+        [first, *(normalizers.Replace(*pair) for pair in others)]
+    )
     back = [decoders.Replace(entity, sign) for sign, entity in [*others, ("&", _ESCAPED["&"])]]
     tokenizer.decoder = decoders.Sequence([tokenizer.decoder, decoders.Fuse(), *back])
 

@@ -1,15 +1,26 @@
-"""What every format is: a name, how it is known, and how it becomes a model and its codec. Knows no format."""
+"""A format of checkpoints: its name, the test that recognises it, and the way it becomes a model
+and its codec. Knows no format.
 
-from collections.abc import Callable, Mapping
+A model is made in two steps. First without numbers, on PyTorch's meta device: there its weights are
+compared with those of the file, so that no memory is taken for sizes that only a setting or a lone
+matrix claims. Then the file's own tensors become its weights; they are not copied.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
+from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
+
+_MOST_LAYERS = 1000
+_SLACK = 100_000_000
+"""Bytes that a model may have beyond twice its file: positions that are computed."""
 
 
 @dataclass(frozen=True)
@@ -18,14 +29,28 @@ class Checkpoint:
 
     file: Path
     content: Mapping[str, Any]
+    source_lang: str | None = None
+    target_lang: str | None = None
+    """The languages of a translation model, where its file does not say them."""
 
     def beside(self, *names: str, what: str) -> Path:
-        """The first of these files (or patterns) in the checkpoint's folder. ``what`` says what it is, if none is."""
+        """The first of these files (or patterns) in the checkpoint's folder. ``what`` says what it
+        is, if none is."""
         folder = self.file.parent
         for name in names:
             if found := sorted(file for file in folder.glob(name) if file.is_file()):
                 return found[0]
-        raise ValueError(f"{folder} has no {' or '.join(names)}, {what}: put it beside {self.file.name}")
+        raise ValueError(
+            f"{folder} has no {' or '.join(names)}, {what}: put it beside {self.file.name}"
+        )
+
+    def release(self) -> None:
+        """Let go of the tensors, which somebody else has now."""
+        for part in (self.content, *self.content.values()):
+            if isinstance(part, MutableMapping) and any(
+                isinstance(value, Tensor) for value in part.values()
+            ):
+                part.clear()
 
 
 @dataclass(frozen=True)
@@ -43,29 +68,76 @@ class Format:
 
     name: str
     fits: Callable[[Checkpoint], bool]
-    """Whether a checkpoint is of this kind, by the names in it."""
+    """Test that recognises a checkpoint of this kind by the names in it."""
     open: Callable[[Checkpoint], Opened]
 
 
 def text(file: Path) -> str:
-    """What a dictionary or vocabulary holds."""
+    """The text of a dictionary or vocabulary."""
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not UTF-8: get it again") from None
 
 
-def fill(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> None:
-    """Put ``weights`` into ``model``: all that it learns must be there, in its shape, and nothing else."""
-    own = {name: p for name, p in model.named_parameters() if p.requires_grad}  # weights that are shared: once
+def made(
+    kind: type[PreTrainedModel],
+    config: PretrainedConfig,
+    weights: dict[str, Tensor],
+    checkpoint: Checkpoint,
+) -> PreTrainedModel:
+    """The model of these ``weights``: exactly those that it learns must be there, in shape.
+
+    ``weights`` and the checkpoint's tensors are used up, so that they are not in memory beside the
+    model.
+    """
+    file = checkpoint.file
+    with torch.device("meta"):
+        twin = kind(config)
+    twin.tie_weights()  # 5.0 leaves that away on this device
+    # shared weights are named once
+    own = {name: p for name, p in twin.named_parameters() if p.requires_grad}
     if odd := sorted(own.keys() ^ weights.keys()):
         raise mismatch(file, f"{'no' if odd[0] in own else 'a'} {odd[0]}")
     if odd := [name for name, p in own.items() if p.shape != weights[name].shape]:
         raise mismatch(file, f"{odd[0]} in the shape {tuple(weights[odd[0]].shape)}")
-    with torch.no_grad():
-        for name, p in own.items():
-            p.copy_(weights[name])
-    model.eval()
+    size = sum(x.numel() * x.element_size() for x in (*twin.parameters(), *twin.buffers()))
+    if size > 2 * _stored(file) + _SLACK:
+        raise mismatch(file, f"{size:,} bytes of weights in {_stored(file):,}")
+    checkpoint.release()
+    whole = {name: _whole(weights.pop(name)) for name in list(weights)}
+    with bars_on_terminals():
+        model = kind.from_pretrained(None, config=config, state_dict=whole, dtype=torch.float32)
+    # the library takes computed positions for weights to learn
+    for name, p in twin.named_parameters():
+        model.get_parameter(name).requires_grad_(p.requires_grad)
+    return model
+
+
+def _stored(file: Path) -> int:
+    """Bytes of a checkpoint, of which TensorFlow's are in several files."""
+    return sum(part.stat().st_size for part in {file, *file.parent.glob(f"{file.stem}.data-*")})
+
+
+def _whole(value: Tensor) -> Tensor:
+    """In the model's precision, and no view of something larger, which would stay in memory."""
+    value = value.float()
+    part = (
+        not value.is_contiguous()
+        or value.untyped_storage().nbytes() > value.numel() * value.element_size()
+    )
+    return value.clone(memory_format=torch.contiguous_format) if part else value
+
+
+def layers(names: Iterable[str], prefix: str, file: Path) -> int:
+    """Number of layers, whose weights are called ``PREFIX0.NAME``, ``PREFIX1.NAME``, and so on."""
+    numbers = {
+        name.removeprefix(prefix).partition(".")[0] for name in names if name.startswith(prefix)
+    }
+    count = len(numbers)
+    if not 0 < count <= _MOST_LAYERS or numbers != {str(n) for n in range(count)}:
+        raise mismatch(file, f"layers that are not counted 0, 1, 2, ... ({prefix})")
+    return count
 
 
 def weight(weights: Mapping[str, Tensor], name: str, file: Path) -> Tensor:

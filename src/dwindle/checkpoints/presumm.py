@@ -1,4 +1,4 @@
-"""PreSumm's abstractive models: ``model_step_N.pt``, and the ``vocab.txt`` of the BERT that it began with."""
+"""PreSumm's abstractive models: ``model_step_N.pt``, and the ``vocab.txt`` of their BERT."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,16 @@ from torch import Tensor
 from transformers import BertConfig, BertTokenizer
 
 from dwindle.checkpoints import safe
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, mismatch, text, weight
+from dwindle.checkpoints.format import (
+    Checkpoint,
+    Format,
+    Opened,
+    layers,
+    made,
+    mismatch,
+    text,
+    weight,
+)
 from dwindle.models.presumm import PreSumm, PreSummConfig, writer
 from dwindle.models.subword import PRESUMM, SubwordCodec
 
@@ -33,44 +42,59 @@ _PARTS = {
     r"\.feed_forward\.layer_norm\.": ".final_layer_norm.",
     r"\.feed_forward\.w_(\d)\.": r".fc\1.",
 }
-"""What PreSumm calls its weights, and what they are called here."""
-_LEFT = re.compile(r"\.pooler\.|\.position_ids$|^decoder\.pos_emb\.pe$|\.mask$|^generator\.0\.weight$")
+"""PreSumm's names of weights, and ours."""
+_LEFT = re.compile(
+    r"\.pooler\.|\.position_ids$|^decoder\.pos_emb\.pe$|\.mask$|^generator\.0\.weight$"
+)
 """Never used, computed, or shared with the embedding."""
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
     weights = checkpoint.content.get("model")
-    return "opt" in checkpoint.content and isinstance(weights, Mapping) and any(n.startswith(_ENCODER) for n in weights)
+    return (
+        "opt" in checkpoint.content
+        and isinstance(weights, Mapping)
+        and any(n.startswith(_ENCODER) for n in weights)
+    )
 
 
 def _open(checkpoint: Checkpoint) -> Opened:
     stored, given = checkpoint.content["model"], safe.settings(checkpoint.content["opt"])
     if not any(name.startswith(_DECODER) for name in stored):
         raise ValueError(
-            f"{checkpoint.file} is PreSumm's extractive model, which writes nothing: take an abstractive one"
+            f"{checkpoint.file} is PreSumm's extractive model, which writes nothing: take an "
+            "abstractive one"
         )
     learned = {_renamed(name): value for name, value in stored.items() if not _LEFT.search(name)}
     tokenizer = _tokenizer(checkpoint)
-    words = weight(stored, "decoder.embeddings.weight", checkpoint.file)
-    if len(tokenizer) != len(words):
+    rows = len(weight(stored, "decoder.embeddings.weight", checkpoint.file))
+    if len(tokenizer) != rows:
         raise ValueError(
-            f"the vocab.txt beside {checkpoint.file} has {len(tokenizer)} words, but the model {len(words)}: "
-            "put that of its own BERT there"
+            f"the vocab.txt beside {checkpoint.file} has {len(tokenizer)} words, but the model "
+            f"{rows}: put that of its own BERT there"
         )
-    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
+    special = {
+        f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")
+    }
     config = PreSummConfig(
         encoder=_reader(stored, given, checkpoint).to_dict(),
         decoder=_writer(stored, given, special, checkpoint).to_dict(),
         decoder_start_token_id=tokenizer.bos_token_id,
-        vocab_size=len(words),
+        vocab_size=rows,
         **special,
     )
-    model = PreSumm(config)
-    fill(model, learned, checkpoint.file)
-    lengths = config.encoder.max_position_embeddings, given.get("max_tgt_len", _TARGET) - 1  # there the start counts
-    codec = SubwordCodec(tokenizer, *lengths, PRESUMM["separator"], sentences=True)
-    layers = config.encoder.num_hidden_layers, config.decoder.decoder_layers
-    return Opened(model, codec, f"PreSumm's abstractive model, {layers[0]} layers of BERT and {layers[1]} of its own")
+    model = made(PreSumm, config, learned, checkpoint)
+    # PreSumm's longest target counts the start token, ours does not
+    lengths = config.encoder.max_position_embeddings, given.get("max_tgt_len", _TARGET) - 1
+    codec = SubwordCodec(
+        tokenizer, *lengths, PRESUMM["separator"], sentences=True, wordpiece="spaces"
+    )
+    depths = config.encoder.num_hidden_layers, config.decoder.decoder_layers
+    return Opened(
+        model,
+        codec,
+        f"PreSumm's abstractive model, {depths[0]} layers of BERT and {depths[1]} of its own",
+    )
 
 
 def _renamed(name: str) -> str:
@@ -85,13 +109,18 @@ def _tokenizer(checkpoint: Checkpoint) -> BertTokenizer:
     tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
     if missing := set(PRESUMM.values()) - tokenizer.get_vocab().keys():
         raise ValueError(
-            f"{file} has no {min(missing)}, which PreSumm writes with: put the vocabulary of its BERT there"
+            f"{file} has no {min(missing)}, which PreSumm writes with: put the vocabulary of its "
+            "BERT there"
         )
-    tokenizer.add_special_tokens({name: token for name, token in PRESUMM.items() if name != "separator"})
+    tokenizer.add_special_tokens(
+        {name: token for name, token in PRESUMM.items() if name != "separator"}
+    )
     return tokenizer
 
 
-def _reader(stored: Mapping[str, Tensor], given: dict[str, Any], checkpoint: Checkpoint) -> BertConfig:
+def _reader(
+    stored: Mapping[str, Tensor], given: dict[str, Any], checkpoint: Checkpoint
+) -> BertConfig:
     file = checkpoint.file
     words = weight(stored, f"{_ENCODER}embeddings.word_embeddings.weight", file)
     positions = weight(stored, f"{_ENCODER}embeddings.position_embeddings.weight", file)
@@ -102,7 +131,7 @@ def _reader(stored: Mapping[str, Tensor], given: dict[str, Any], checkpoint: Che
         vocab_size=len(words),
         hidden_size=words.shape[1],
         intermediate_size=len(inner),
-        num_hidden_layers=_layers(stored, f"{_ENCODER}encoder.layer."),
+        num_hidden_layers=layers(stored, f"{_ENCODER}encoder.layer.", file),
         num_attention_heads=8 if baseline else max(words.shape[1] // _HEAD, 1),
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
@@ -111,7 +140,10 @@ def _reader(stored: Mapping[str, Tensor], given: dict[str, Any], checkpoint: Che
 
 
 def _writer(
-    stored: Mapping[str, Tensor], given: dict[str, Any], special: dict[str, int], checkpoint: Checkpoint
+    stored: Mapping[str, Tensor],
+    given: dict[str, Any],
+    special: dict[str, int],
+    checkpoint: Checkpoint,
 ) -> Any:
     inner = weight(stored, f"{_DECODER}0.feed_forward.w_1.weight", checkpoint.file)
     heads = given.get("dec_heads")
@@ -121,15 +153,11 @@ def _writer(
         width=inner.shape[1],
         ffn=len(inner),
         heads=heads,
-        layers=_layers(stored, _DECODER),
+        layers=layers(stored, _DECODER, checkpoint.file),
         dropout=given.get("dec_dropout", 0.2),
         vocab_size=len(stored["decoder.embeddings.weight"]),
         **special,
     )
-
-
-def _layers(stored: Mapping[str, Tensor], prefix: str) -> int:
-    return 1 + max(int(name.removeprefix(prefix).partition(".")[0]) for name in stored if name.startswith(prefix))
 
 
 FORMAT = Format("an abstractive model of PreSumm", _fits, _open)

@@ -1,36 +1,40 @@
 """Pickled files of strangers, read without running any of their code.
 
-A pickle can name any function and have it called. Here names are looked up in a list, and nothing is imported: tensors
-are read by PyTorch's own restricted reader (``weights_only``), and objects that come with them (settings of
-``argparse``, optimisers, meters) become a ``Shell`` that only holds what was stored. Any other name is refused.
+A pickle can name any function and have it called. Here names are looked up in a list, and nothing
+is imported: what is known is made by functions of this module, and objects that come with weights
+(settings of ``argparse``, optimisers, meters) become a ``Shell`` that only holds what was stored.
+Any other name is refused.
+
+Nor may a small file take much memory. Before anything is built its opcodes are read: a length
+beyond the end of the file, a place in the memo beyond those in use, and more objects than a
+checkpoint has are refused. Functions that copy what they are given keep count, because one line of
+a pickle may be copied again and again. Knows no tensors: those are read by ``torch_files``.
 """
 
+import io
 import pickle
 import pickletools
-import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Sized
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import torch
+from typing import IO, Any
 
 _SHELLS = (
     *("argparse.Namespace", "fairseq.", "omegaconf.", "models.optimizers.", "torch.optim."),
-    *("numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype"),
+    *("numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype", "torch.device"),
 )
-"""Names, or how they begin, of objects that are read as a ``Shell``: what the known projects store beside weights."""
+"""Names, or their beginnings, of objects beside weights that are read as a ``Shell``."""
 _NEW_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
-"""What modules of Python 2 are called today."""
-_KNOWN: dict[str, Any] = {
-    "builtins.object": object,
-    "collections.OrderedDict": OrderedDict,
-    "copyreg._reconstructor": lambda kind, base, state: kind(),  # how old pickles begin an object
-    "_codecs.encode": lambda text, encoding: text.encode("latin-1"),  # and how they store bytes
-}
-"""All that a plain pickle may call. Of ``kind`` there are only shells."""
-_LEGACY_HEAD = 3
-"""Pickles in front of the content in files of PyTorch before 1.6: a number, the protocol, the machine."""
+"""Modules of Python 2, and their names today."""
+_CALLS = {"REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD", "BINPERSID", "PERSID"}
+_FILLS = {"EMPTY_SET", "FROZENSET", "ADDITEMS", "DICT", "SETITEM", "SETITEMS", "APPEND", "APPENDS"}
+_MEMO = {"PUT", "BINPUT", "LONG_BINPUT"}
+_OBJECT, _FILLED, _CALLED = 80, 250, 1000
+"""Bytes that an opcode may take: of a plain value, of a container's first items, of an object."""
+_ITEM = 100
+"""Bytes of an item of a container that is copied."""
+ALLOWED = 120_000_000
+"""Bytes that the objects of any file may take, however small it is; tensors are not among them."""
 
 
 class Shell:
@@ -40,89 +44,125 @@ class Shell:
         self.stored = stored
 
     def __setstate__(self, state: Any) -> None:
-        self.__dict__.update(state if isinstance(state, dict) else {"stored": state})
+        # not copied, because the pickle may use it again
+        self.__dict__ = state if isinstance(state, dict) else {"stored": state}
+
+
+class _Ordered(OrderedDict[Any, Any]):
+    """An ``OrderedDict`` without attributes: there PyTorch puts versions, which nobody needs."""
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+class RefusedError(Exception):
+    """A name that is not known."""
+
+
+class PickleReader(pickle.Unpickler):
+    """Containers and shells only. ``made``: what else may be called, by name."""
+
+    def __init__(self, stream: IO[bytes], made: dict[str, Any] | None = None) -> None:
+        # byte strings are texts of Python 2
+        super().__init__(stream, encoding="utf-8", errors="replace")
+        self._left = ALLOWED
+        self._made = {
+            "builtins.object": object,
+            "builtins.complex": complex,
+            "builtins.dict": lambda *_: {},  # what a defaultdict makes; its items follow
+            "builtins.set": lambda items=(): set(self._copied(items)),
+            "collections.defaultdict": lambda *_: {},  # the default is not kept
+            "collections.OrderedDict": lambda items=(): _Ordered(self._copied(items)),
+            "collections.Counter": lambda items=(): dict(self._copied(items)),
+            # how old pickles begin an object
+            "copyreg._reconstructor": lambda kind, base, state: kind(),
+            # how they store bytes
+            "_codecs.encode": lambda text, encoding: self._copied(text, 1).encode("latin-1"),
+            **(made or {}),
+        }
+
+    def find_class(self, module: str, name: str) -> Any:
+        whole = f"{_NEW_NAMES.get(module, module)}.{name}"
+        if whole in self._made:
+            return self._made[whole]
+        if whole.startswith(_SHELLS):
+            return Shell
+        raise RefusedError(whole)
+
+    def _copied(self, items: Any, each: int = _ITEM) -> Any:
+        """``items``, of which a copy is made next."""
+        if not isinstance(items, Sized):
+            raise ValueError("no container")
+        self._left -= each * len(items)
+        if self._left < 0:
+            raise ValueError("parts of it are copied again and again")
+        return items
 
 
 def settings(stored: Any) -> dict[str, Any]:
-    """What a ``Shell`` or a mapping holds, as a plain mapping."""
+    """The content of a ``Shell`` or a mapping, as a plain mapping."""
     found = vars(stored) if isinstance(stored, Shell) else stored
     return dict(found) if isinstance(found, dict) else {}
 
 
-def torch_file(path: Path) -> Any:
-    """The content of a file of ``torch.save``, on the CPU."""
-    try:
-        shells: list[Any] = [(Shell, name) for name in _names(path) if name.startswith(_SHELLS)]
-        with torch.serialization.safe_globals(shells):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        if "global" in str(error).lower():
-            raise ValueError(
-                f"{path} stores more than weights ({_refused(path)}), which could run code: it is not opened"
-            ) from None
-        raise _broken(path) from None
-    except OSError:
-        raise
-    except Exception:
-        # PyTorch reports a file that ends early, or is none of its own, in a dozen ways.
-        raise _broken(path) from None
-
-
 def pickle_file(path: Path) -> Any:
     """The content of a plain pickle, also one of Python 2."""
+
+    def read() -> Any:
+        content = io.BytesIO(path.read_bytes())
+        check(content, path.stat().st_size)
+        content.seek(0)
+        return PickleReader(content).load()
+
+    return said(path, "data", read)
+
+
+def said(path: Path, what: str, read: Callable[[], Any]) -> Any:
+    """Call ``read``; whatever is wrong with the file becomes a `ValueError` of one sentence."""
     try:
-        with path.open("rb") as file:
-            return _Reader(file, encoding="utf-8", errors="replace").load()
+        return read()
     except OSError:
         raise
-    except _RefusedError as error:
-        raise ValueError(f"{path} stores more than data ({error}), which could run code: it is not opened") from None
+    except MemoryError:
+        raise ValueError(
+            f"{path} needs more memory than there is: read it on a larger machine"
+        ) from None
+    except RefusedError as error:
+        raise ValueError(
+            f"{path} stores more than {what} ({error}), which could run code: it is not opened"
+        ) from None
     except Exception:
         # A pickle that ends early raises whatever its last opcode stumbles over.
-        raise _broken(path) from None
+        raise ValueError(
+            f"{path} cannot be read: it is cut off, or of another kind; get it again"
+        ) from None
 
 
-class _RefusedError(Exception):
-    """A name that is not known."""
+class _Bounded:
+    """A stream that takes at most ``size`` bytes at a time: memory only for what is there."""
+
+    def __init__(self, stream: IO[bytes], size: int) -> None:
+        self.readline, self._stream, self._size = stream.readline, stream, size
+
+    def read(self, size: int) -> bytes:
+        if size > self._size:
+            raise ValueError(f"{size} bytes are announced in a file of {self._size}")
+        return self._stream.read(size)
 
 
-class _Reader(pickle.Unpickler):
-    """Containers and shells only."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        whole = f"{_NEW_NAMES.get(module, module)}.{name}"
-        if whole in _KNOWN:
-            return _KNOWN[whole]
-        if whole.startswith(_SHELLS):
-            return Shell
-        raise _RefusedError(whole)
-
-
-def _broken(path: Path) -> ValueError:
-    return ValueError(f"{path} cannot be read: it is cut off, or of another kind; get it again")
-
-
-def _refused(path: Path) -> str:
-    """The first name in the file that is neither PyTorch's nor a shell's."""
-    known = ("torch.", "collections.", "_codecs.")
-    return next((name for name in _names(path) if not name.startswith((*_SHELLS, *known))), "an object")
-
-
-def _names(path: Path) -> list[str]:
-    """Every class and function that the content of a torch file names. Looks at opcodes, builds nothing."""
-    with path.open("rb") as file:
-        if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                inside = next(name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl")
-                with archive.open(inside) as stream:
-                    return list(_globals(stream))  # type: ignore[arg-type]
-        file.seek(0)
-        for _ in range(_LEGACY_HEAD):
-            list(_globals(file))
-        return list(_globals(file))
-
-
-def _globals(stream: BinaryIO) -> Iterator[str]:
-    for opcode, argument, _ in pickletools.genops(stream):
-        if opcode.name == "GLOBAL":
-            yield str(argument).replace(" ", ".")
+def check(stream: IO[bytes], size: int) -> None:
+    """Walk over one pickle of at most ``size`` bytes; a `ValueError` if it would take far more
+    memory than that."""
+    taken = 0
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(_Bounded(stream, size))):  # type: ignore[arg-type]
+        name = opcode.name
+        if name in _MEMO and int(argument or 0) > number:  # an array is made that has this place
+            raise ValueError(f"place {argument} of a memo after {number} opcodes")
+        if name == "FRAME" and int(argument or 0) > size:
+            raise ValueError(f"{argument} bytes are announced in a file of {size}")
+        taken += _CALLED if name in _CALLS else _FILLED if name in _FILLS else _OBJECT
+        if isinstance(argument, str | bytes):
+            # one rare sign makes all of a text wide
+            taken += (4 if isinstance(argument, str) else 1) * len(argument)
+        if taken > ALLOWED + size:
+            raise ValueError("more objects than a checkpoint has")

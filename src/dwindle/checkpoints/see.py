@@ -1,6 +1,7 @@
-"""See's pointer-generator in TensorFlow: ``model-N.index``, ``model-N.data-...`` and the file ``vocab``.
+"""See's pointer-generator in TensorFlow: ``model-N.index``, ``model-N.data-...`` and ``vocab``.
 
-What See's code and its ports have in common is here too: the vocabulary, and a model from weights that are named.
+What See's code and its ports have in common is here too: the vocabulary, and a model from weights
+that are named.
 """
 
 import csv
@@ -10,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, weight
+from dwindle.checkpoints.format import Checkpoint, Format, Opened, made, weight
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.models.pointer_generator.words import WordCodec
@@ -19,7 +20,7 @@ from dwindle.models.vocabulary import Vocabulary
 SPECIAL = ["[UNK]", "[PAD]", "[START]", "[STOP]"]
 """The first words of See's vocabulary; the others follow from the file."""
 _OURS = [1, 0, 2, 3]
-"""Where each of our special words stands among See's."""
+"""Number of each of our special words among See's."""
 _DECODER = "seq2seq/decoder/attention_decoder"
 _FORGET = 1.0
 """TensorFlow's cell adds it to the forget gate while it runs."""
@@ -30,7 +31,9 @@ def _fits(checkpoint: Checkpoint) -> bool:
 
 
 def _open(checkpoint: Checkpoint) -> Opened:
-    return opened(checkpoint, _weights(checkpoint.content, checkpoint.file), "See's pointer-generator")
+    return opened(
+        checkpoint, _weights(checkpoint.content, checkpoint.file), "See's pointer-generator"
+    )
 
 
 def opened(checkpoint: Checkpoint, weights: dict[str, Tensor], name: str) -> Opened:
@@ -45,15 +48,17 @@ def opened(checkpoint: Checkpoint, weights: dict[str, Tensor], name: str) -> Ope
         hidden_size=len(weights["encoder.reduce_hidden.bias"]),
         coverage=covered,
     )
-    model = PointerGenerator(config)
-    fill(model, weights, checkpoint.file)
+    model = made(PointerGenerator, config, weights, checkpoint)
     words = _words(checkpoint.beside("vocab", "vocab_metadata.tsv", what="the vocabulary"), rows)
-    return Opened(model, WordCodec(Vocabulary(words)), f"{name}, {'with' if covered else 'without'} coverage")
+    return Opened(
+        model, WordCodec(Vocabulary(words)), f"{name}, {'with' if covered else 'without'} coverage"
+    )
 
 
 def _words(file: Path, rows: int) -> list[str]:
     """The words after the special ones, as See's code reads them: the first ``rows`` in all."""
-    if file.suffix == ".tsv":  # written for TensorBoard while training: all words, special ones first
+    # training writes a table for TensorBoard: all words, special ones first
+    if file.suffix == ".tsv":
         with file.open(encoding="utf-8", newline="") as table:
             words = [row[0] for row in csv.reader(table, delimiter="\t") if row][len(SPECIAL) :]
     else:  # bytes: Python 2 parts lines at spaces of ASCII only
@@ -61,7 +66,10 @@ def _words(file: Path, rows: int) -> list[str]:
         words = [pair[0].decode("utf-8", "replace") for pair in pairs if len(pair) == 2]
     wanted = rows - len(SPECIAL)
     if len(words) < wanted:
-        raise ValueError(f"{file} has {len(words)} words, but the model {wanted}: put the model's own vocabulary there")
+        raise ValueError(
+            f"{file} has {len(words)} words, but the model {wanted}: put the model's own "
+            "vocabulary there"
+        )
     return words[:wanted]
 
 
@@ -97,21 +105,28 @@ def _weights(stored: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
     size = weights["encoder.embedding.weight"].shape[1]
     for way, suffix in (("fw", ""), ("bw", "_reverse")):
         gates, bias = _cell(stored, f"seq2seq/encoder/bidirectional_rnn/{way}/lstm_cell", file)
-        weights[f"encoder.lstm.weight_ih_l0{suffix}"] = torch.cat([gates[:, :size], bias[:, None]], 1)
+        weights[f"encoder.lstm.weight_ih_l0{suffix}"] = torch.cat(
+            [gates[:, :size], bias[:, None]], 1
+        )
         weights[f"encoder.lstm.weight_hh_l0{suffix}"] = gates[:, size:]
-    weights["decoder.gates.weight"], weights["decoder.gates.bias"] = _cell(stored, f"{_DECODER}/lstm_cell", file)
+    weights["decoder.gates.weight"], weights["decoder.gates.bias"] = _cell(
+        stored, f"{_DECODER}/lstm_cell", file
+    )
     return weights
 
 
 def _cell(stored: Mapping[str, Tensor], name: str, file: Path) -> tuple[Tensor, Tensor]:
-    """Weights (4H, E + H) and bias (4H,) of an LSTM; its gates stand as input, candidate, forget, output there."""
-    kernel, bias = ("weights", "biases") if f"{name}/weights" in stored else ("kernel", "bias")  # TensorFlow 1.0, 1.2
+    """Weights (4H, E + H), bias (4H,) of an LSTM; its gates: input, candidate, forget, output."""
+    # the names of TensorFlow 1.0, and those since 1.2
+    kernel, bias = ("weights", "biases") if f"{name}/weights" in stored else ("kernel", "bias")
 
     def ours(gates: Tensor, more: float = 0.0) -> Tensor:
         enter, new, keep, leave = gates.chunk(4)
         return torch.cat([enter, keep + more, new, leave])
 
-    return ours(weight(stored, f"{name}/{kernel}", file).T), ours(weight(stored, f"{name}/{bias}", file), _FORGET)
+    return ours(weight(stored, f"{name}/{kernel}", file).T), ours(
+        weight(stored, f"{name}/{bias}", file), _FORGET
+    )
 
 
 FORMAT = Format("See's pointer-generator", _fits, _open)

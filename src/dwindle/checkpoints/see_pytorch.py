@@ -1,4 +1,4 @@
-"""See's pointer-generator in PyTorch, as atulkum/pointer_summarizer stores it: a file of weights, and ``vocab``.
+"""See's pointer-generator in PyTorch, as atulkum/pointer_summarizer has it: weights, ``vocab``.
 
 The model is See's; what stands beside what in its inputs is not, so columns change places.
 """
@@ -26,10 +26,15 @@ def _open(checkpoint: Checkpoint) -> Opened:
 
 
 def _weights(
-    encoder: Mapping[str, Tensor], decoder: Mapping[str, Tensor], reduce: Mapping[str, Tensor], file: Path
+    encoder: Mapping[str, Tensor],
+    decoder: Mapping[str, Tensor],
+    reduce: Mapping[str, Tensor],
+    file: Path,
 ) -> dict[str, Tensor]:
     def linear(ours: str, part: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-        return {f"{ours}.{kind}": weight(part, f"{name}.{kind}", file) for kind in ("weight", "bias")}
+        return {
+            f"{ours}.{kind}": weight(part, f"{name}.{kind}", file) for kind in ("weight", "bias")
+        }
 
     weights = {
         "encoder.embedding.weight": weight(encoder, "embedding.weight", file),
@@ -49,7 +54,8 @@ def _weights(
     swap = {  # (widths of the columns there, their order here)
         "decoder.feed.weight": ((2 * hidden, words), (1, 0)),  # context, word
         "decoder.query.weight": ((hidden, hidden), (1, 0)),  # hidden, cell
-        "switch.weight": ((2 * hidden, hidden, hidden, words), (0, 2, 1, 3)),  # context, hidden, cell, fed
+        # columns: context, hidden, cell, fed
+        "switch.weight": ((2 * hidden, hidden, hidden, words), (0, 2, 1, 3)),
     }
     for name, (widths, order) in swap.items():
         columns = torch.split(weights[name], list(widths), 1)
@@ -66,7 +72,8 @@ def _weights(
 def _cell(part: Mapping[str, Tensor], suffix: str, file: Path) -> tuple[Tensor, Tensor, Tensor]:
     """The weights of input and state of an LSTM, and its two biases as one."""
     ih, hh, one, two = (
-        weight(part, f"lstm.{name}_{suffix}", file) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        weight(part, f"lstm.{name}_{suffix}", file)
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     return ih, hh, one + two
 

@@ -1,6 +1,8 @@
-"""The Top-Down captioner of self-critical.pytorch and image-paragraph-captioning: ``model.pth`` and ``infos_ID.pkl``.
+"""The Top-Down captioner of self-critical.pytorch and image-paragraph-captioning: ``model.pth`` and
+``infos_ID.pkl``.
 
-There the number 0 starts, ends and pads a text; here each has a word of its own, so its row is taken three times.
+There the number 0 starts, ends and pads a text; here each has a word of its own, so its row is
+taken three times.
 """
 
 from collections.abc import Mapping
@@ -11,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dwindle.checkpoints import safe
-from dwindle.checkpoints.format import Checkpoint, Format, Opened, fill, weight
+from dwindle.checkpoints.format import Checkpoint, Format, Opened, made, weight
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import END, PAD, SPECIAL, START, UNK, Vocabulary
@@ -39,7 +41,9 @@ def _open(checkpoint: Checkpoint) -> Opened:
     infos = checkpoint.beside("infos*.pkl", "*infos*.pkl", what="the settings and the vocabulary")
     given, vocabulary = _infos(infos)
     if given.get("use_bn") or given.get("logit_layers", 1) != 1:
-        raise ValueError(f"{checkpoint.file} has batch norms or several output layers, which is not known here")
+        raise ValueError(
+            f"{checkpoint.file} has batch norms or several output layers, which is not known here"
+        )
     words = [vocabulary[str(i)] for i in range(1, len(vocabulary) + 1)]
     weights = _weights(checkpoint.content, words, checkpoint.file)
     features = weights["encoder.regions.0.weight"].shape[1]
@@ -51,8 +55,7 @@ def _open(checkpoint: Checkpoint) -> Opened:
         attention_size=len(weights["encoder.keys.bias"]),
         dropout=given.get("drop_prob_lm", 0.5),
     )
-    model = TopDown(config)
-    fill(model, weights, checkpoint.file)
+    model = made(TopDown, config, weights, checkpoint)
     kept = Vocabulary([word for word in words if word != _UNKNOWN])
     codec = RegionCodec(kept, features, config.max_regions, given.get("seq_length") or 175)
     return Opened(model, codec, f"a Top-Down captioner of {len(words):,} words")
@@ -62,9 +65,15 @@ def _infos(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings, and the words by their numbers as text."""
     infos = safe.pickle_file(file)
     vocabulary = infos.get("vocab") if isinstance(infos, dict) else None
-    if not isinstance(vocabulary, dict) or set(map(str, vocabulary)) != {str(i + 1) for i in range(len(vocabulary))}:
-        raise ValueError(f"{file} has no vocabulary with the numbers 1, 2, 3, ...: name the infos of this model")
-    return safe.settings(infos.get("opt")), {str(number): word for number, word in vocabulary.items()}
+    if not isinstance(vocabulary, dict) or set(map(str, vocabulary)) != {
+        str(i + 1) for i in range(len(vocabulary))
+    }:
+        raise ValueError(
+            f"{file} has no vocabulary with the numbers 1, 2, 3, ...: name the infos of this model"
+        )
+    return safe.settings(infos.get("opt")), {
+        str(number): word for number, word in vocabulary.items()
+    }
 
 
 def _weights(stored: Mapping[str, Tensor], words: list[str], file: Path) -> dict[str, Tensor]:
@@ -79,7 +88,8 @@ def _weights(stored: Mapping[str, Tensor], words: list[str], file: Path) -> dict
     embedding = weight(stored, "embed.0.weight", file)
     if len(embedding) != len(words) + 1:
         raise ValueError(
-            f"{file} has {len(embedding) - 1} words, but its infos {len(words)}: put its own infos beside it"
+            f"{file} has {len(embedding) - 1} words, but its infos {len(words)}: put its own "
+            "infos beside it"
         )
     hidden = len(weights["encoder.regions.0.bias"])
     # There (written, mean, word), here (written, word, mean).
@@ -88,14 +98,15 @@ def _weights(stored: Mapping[str, Tensor], words: list[str], file: Path) -> dict
     weights["decoder.attention_lstm.weight_ih"] = torch.cat([columns[0], columns[2], columns[1]], 1)
     rows = _rows(words)
     weights["decoder.embed.0.weight"] = embedding[rows]
-    weights["output.weight"], weights["output.bias"] = weights["output.weight"][rows], weights["output.bias"][rows]
+    weights["output.weight"] = weights["output.weight"][rows]
+    weights["output.bias"] = weights["output.bias"][rows]
     never = [PAD, START] if _UNKNOWN in words else [PAD, START, UNK]
     weights["output.weight"][never], weights["output.bias"][never] = 0, _NEVER
     return weights
 
 
 def _rows(words: list[str]) -> list[int]:
-    """Which of their rows each of our words has."""
+    """The row of theirs that each of our words has."""
     special = [_ZERO] * len(SPECIAL)
     if _UNKNOWN in words:
         special[UNK] = words.index(_UNKNOWN) + 1

@@ -1,0 +1,102 @@
+"""Best hypotheses of the originals' own searches, found by ours on the imported models, every one
+of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from dwindle.checkpoints.opening import opened
+from dwindle.generation.generate import generate
+from dwindle.generation.settings import DecodingSettings
+from tests.checkpoints import test_fairseq_bart, test_fairseq_transformer, test_see, test_top_down
+from tests.originals import tiny
+
+LENGTHS = {"beams": tiny.BEAMS, "max_length": tiny.LONGEST}
+SEE = {**LENGTHS, "min_length": tiny.SHORTEST, "length_norm": "average", "cut": "last"}
+CAPTIONER = {**LENGTHS, "length_norm": "none", "stopping": "bound"}
+FAIRSEQ = {**LENGTHS, "min_length": tiny.SHORTEST, "length_norm": "alpha"}
+
+
+def golden(name):
+    return json.loads((Path(__file__).parent / f"{name}.json").read_text())
+
+
+def until(row, end):
+    """A generated row up to its end."""
+    return row[: row.index(end, 1) + 1] if end in row[1:] else row
+
+
+def searched(found, sources, settings):
+    """Best hypotheses of all sources, decoded as one padded batch."""
+    batch = found.codec.collate([found.codec.encode(source) for source in sources])
+    return generate(found.model, batch, settings, found.codec).tolist()
+
+
+def see_outputs(folder, layout, coverage, seed, **how):
+    """In See's numbers, where padding and unknown words change places with ours."""
+    folder.mkdir()
+    test_see.write(folder, layout, coverage, seed=seed, sharp=True)
+    rows = searched(opened(folder), tiny.articles(seed), DecodingSettings(**SEE, **how))
+    return [[{0: 1, 1: 0}.get(i, i) for i in until(row, 3)] for row in rows]
+
+
+@pytest.mark.parametrize("coverage", [False, True])
+@pytest.mark.parametrize(("name", "layout"), [("see", "tensorflow"), ("see_port", "port")])
+def test_see_and_its_port(name, layout, coverage, tmp_path):
+    told, plain = golden(name), 0
+    for seed in tiny.SEEDS:
+        right = [told[f"{coverage}/{seed}/{n}"][0] for n in range(tiny.EACH)]
+        assert (
+            see_outputs(tmp_path / str(seed), layout, coverage, seed, search=name.replace("_", "-"))
+            == right
+        )
+        others = see_outputs(tmp_path / f"{seed}-plain", layout, coverage, seed)
+        plain += sum(a == b for a, b in zip(others, right, strict=True))
+    if (name, coverage) != ("see_port", False):  # which begins as in training
+        assert plain < tiny.EACH * len(tiny.SEEDS)  # else the comparison would prove little
+
+
+def test_the_captioner(tmp_path):
+    told, plain = golden("captioner"), 0
+    ours = {theirs: own for own, theirs in enumerate(test_top_down.OURS) if theirs is not None}
+    for seed in tiny.SEEDS:
+        test_top_down.write(tmp_path / str(seed), seed=seed, sharp=True)
+        found, images = opened(tmp_path / str(seed)), [image.numpy() for image in tiny.images(seed)]
+        right = [[2, *(ours[i] for i in told[f"{seed}/{n}"][0])] for n in range(tiny.EACH)]
+        right = [until(row, 3) for row in right]
+        for search in ("captioner", "none"):
+            rows = searched(found, images, DecodingSettings(**CAPTIONER, search=search))
+            rows = [until(row, 3) for row in rows]
+            if search == "captioner":
+                assert rows == right
+            else:
+                plain += sum(a == b for a, b in zip(rows, right, strict=True))
+    assert plain < tiny.EACH * len(tiny.SEEDS)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize(
+    ("kind", "kit"), [("transformer", test_fairseq_transformer), ("bart", test_fairseq_bart)]
+)
+def test_fairseq(kind, kit, penalty, tmp_path):
+    told, plain = golden("fairseq"), 0
+    for seed in tiny.SEEDS:
+        (tmp_path / str(seed)).mkdir()
+        weights, _ = kit.write(tmp_path / str(seed), seed=seed, ending=tiny.ENDING)
+        model = opened(tmp_path / str(seed)).model
+        sources = tiny.sentences(seed, len(weights["encoder.embed_tokens.weight"]), kind == "bart")
+        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(i) for i in sources], True, 1)
+        batch = {"input_ids": ids, "attention_mask": (ids != 1).long()}
+        right = [[2, *told[f"{kind}/{seed}/{n}/{penalty}"][0]] for n in range(tiny.EACH)]
+        for search in ("fairseq", "none"):
+            rows = generate(
+                model, batch, DecodingSettings(**FAIRSEQ, alpha=penalty, search=search)
+            ).tolist()
+            rows = [until(row, 2) for row in rows]
+            if search == "fairseq":
+                assert rows == right
+            else:
+                plain += sum(a == b for a, b in zip(rows, right, strict=True))
+    assert plain < tiny.EACH * len(tiny.SEEDS)
