@@ -38,7 +38,8 @@ def field(number: int, value: bytes) -> bytes:
 def tf_example(features: dict[str, bytes]) -> bytes:
     """A serialised tf.Example of bytes features, by the protocol's own rules."""
     entries = (
-        field(1, field(1, key.encode()) + field(2, field(1, field(1, value)))) for key, value in features.items()
+        field(1, field(1, key.encode()) + field(2, field(1, field(1, value))))
+        for key, value in features.items()
     )
     return field(1, b"".join(entries))
 

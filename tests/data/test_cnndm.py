@@ -8,7 +8,14 @@ import pytest
 
 from dwindle.data import tf_examples
 from dwindle.data.load import DataSettings, Size, load
-from tests.data.corpus_files import field, tf_example, write_bin, write_jsonl, write_lines, write_story
+from tests.data.corpus_files import (
+    field,
+    tf_example,
+    write_bin,
+    write_jsonl,
+    write_lines,
+    write_story,
+)
 
 ARTICLE = ["the mayor closed a bridge .", "`` no more ferries , '' she said .", "Crowds left !"]
 HIGHLIGHTS = ["mayor closes bridge .", "crowds leave ."]
@@ -27,7 +34,9 @@ def texts(examples):
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
 @pytest.mark.parametrize("joined", [" ", "\n"])
 def test_jsonl_with_articles_as_one_string_or_as_lines(tmp_path, ending, joined):
-    records = [{"id": f"{i}", "article": joined.join(a), "highlights": h} for i, (a, h) in enumerate(PAIRS)]
+    records = [
+        {"id": f"{i}", "article": joined.join(a), "highlights": h} for i, (a, h) in enumerate(PAIRS)
+    ]
     write_jsonl(tmp_path / f"val.{ending}", records)
     assert texts(load(cnndm(tmp_path), "dev")) == EXPECTED
 
@@ -81,7 +90,10 @@ def test_a_bin_with_other_features_is_a_sentence(tmp_path):
             tf_example({"article": b"a", "summary": b"b"}),
             r"has no 'abstract' at byte 8: these are not See's \.bin files",
         ),
-        (tf_example({"article": b"caf\xe9", "abstract": b"b"}), r"is not UTF-8 at byte 8 .*: make it again"),
+        (
+            tf_example({"article": b"caf\xe9", "abstract": b"b"}),
+            r"is not UTF-8 at byte 8 .*: make it again",
+        ),
     ):
         (tmp_path / "test.bin").write_bytes(struct.pack("<q", len(record)) + record)
         with pytest.raises(ValueError, match=complaint):
@@ -91,12 +103,18 @@ def test_a_bin_with_other_features_is_a_sentence(tmp_path):
 def test_features_of_one_record(tmp_path):
     path = write_bin(tmp_path / "x.bin", [("café", ["z"])])
     ((start, length),) = tf_examples.records(path)
-    assert tf_examples.features(path, start, length) == {"article": "café".encode(), "abstract": b"<s> z </s>"}
+    assert tf_examples.features(path, start, length) == {
+        "article": "café".encode(),
+        "abstract": b"<s> z </s>",
+    }
 
 
 def stories(tmp_path):
     """Both archives unpacked, and See's url lists."""
-    urls = ["http://web.archive.org/web/1/http://cnn.com/a", "http://web.archive.org/web/2/http://dailymail.co.uk/b"]
+    urls = [
+        "http://web.archive.org/web/1/http://cnn.com/a",
+        "http://web.archive.org/web/2/http://dailymail.co.uk/b",
+    ]
     for url, where, (article, highlights) in zip(urls, ("cnn", "dailymail"), PAIRS, strict=True):
         # One paragraph and one highlight lack their full stop, as many do.
         cut = [p.removesuffix(" .") for p in article], [h.removesuffix(" .") for h in highlights]
@@ -114,7 +132,9 @@ def test_story_files_by_the_hash_of_their_url(tmp_path):
     write_lines(tmp_path / "url_lists" / "all_val.txt", [examples[1].id])
     assert texts(load(cnndm(tmp_path), "dev")) == EXPECTED[1:]
     write_lines(tmp_path / "url_lists" / "all_test.txt", [urls[0], "http://gone"])
-    with pytest.raises(ValueError, match=r"names 1 of 2 stories that are not below .*, such as http://gone: unpack"):
+    with pytest.raises(
+        ValueError, match=r"names 1 of 2 stories that are not below .*, such as http://gone: unpack"
+    ):
         load(cnndm(tmp_path), "test")
     write_lines(tmp_path / "url_lists" / "all_test.txt", [urls[0], urls[0]])
     with pytest.raises(ValueError, match="twice: ids must differ"):
@@ -148,20 +168,26 @@ def test_a_folder_of_the_hubs_parquet_files(tmp_path, datasets):
     place = tmp_path / "copy" / "3.0.0"
     place.mkdir(parents=True)
     for name in ("train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"):
-        table.select([1] if name.startswith("train-00001") else [0]).to_parquet(place / f"{name}.parquet")
+        table.select([1] if name.startswith("train-00001") else [0]).to_parquet(
+            place / f"{name}.parquet"
+        )
     examples = load(cnndm(tmp_path / "copy"), "train")
     assert texts(examples) == EXPECTED
     assert [e.id for e in examples] == ["f001", "f002"]
     assert texts(load(cnndm(tmp_path / "copy"), "dev")) == EXPECTED[:1]
     with pytest.raises(ValueError, match="no parquet file of the test split"):
         load(cnndm(tmp_path / "copy"), "test")
-    with pytest.raises(ValueError, match="the data set has no column 'text' but 'article', 'highlights', 'id'"):
+    with pytest.raises(
+        ValueError, match="the data set has no column 'text' but 'article', 'highlights', 'id'"
+    ):
         load(cnndm(tmp_path / "copy", source="text"), "train")
 
 
 def test_what_save_to_disk_wrote(tmp_path, datasets):
     table = datasets.Dataset.from_dict(rows())
-    datasets.DatasetDict({"train": table, "validation": table.select([1])}).save_to_disk(tmp_path / "saved")
+    datasets.DatasetDict({"train": table, "validation": table.select([1])}).save_to_disk(
+        tmp_path / "saved"
+    )
     assert texts(load(cnndm(tmp_path / "saved"), "train")) == EXPECTED
     assert texts(load(cnndm(tmp_path / "saved"), "dev")) == EXPECTED[1:]
 
@@ -169,20 +195,28 @@ def test_what_save_to_disk_wrote(tmp_path, datasets):
 def test_empty_rows_of_the_hub_are_left_out_of_training(tmp_path, datasets):
     columns = rows() | {"article": [" \n", "a second story . it is short ."]}
     datasets.Dataset.from_dict(columns).to_parquet(tmp_path / "train.parquet")
-    with pytest.warns(UserWarning, match="1 of 2 training pairs .* row 1 of the train split of cnndm"):
+    with pytest.warns(
+        UserWarning, match="1 of 2 training pairs .* row 1 of the train split of cnndm"
+    ):
         assert texts(load(cnndm(tmp_path), "train")) == EXPECTED[1:]
 
 
 def test_an_id_that_stands_twice_is_a_sentence(tmp_path, datasets):
-    datasets.Dataset.from_dict(rows() | {"id": ["f001", "f001"]}).to_parquet(tmp_path / "train.parquet")
-    with pytest.raises(ValueError, match="the train split of cnndm has the id 'f001' twice: ids must differ"):
+    datasets.Dataset.from_dict(rows() | {"id": ["f001", "f001"]}).to_parquet(
+        tmp_path / "train.parquet"
+    )
+    with pytest.raises(
+        ValueError, match="the train split of cnndm has the id 'f001' twice: ids must differ"
+    ):
         load(cnndm(tmp_path), "train")
     assert len(load(cnndm(tmp_path, size=Size(train=1)), "train")) == 1
 
 
 def test_broken_parquet_is_a_sentence(tmp_path, datasets):
     (tmp_path / "test-00000.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(ValueError, match=r"test-00000\.parquet cannot be read as parquet .*: get it again"):
+    with pytest.raises(
+        ValueError, match=r"test-00000\.parquet cannot be read as parquet .*: get it again"
+    ):
         load(cnndm(tmp_path), "test")
 
 
@@ -191,7 +225,10 @@ def test_without_a_network_the_hub_is_a_sentence(datasets, monkeypatch):
         raise ConnectionError("Couldn't reach it\nmore lines")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(ValueError, match=r"the hub did not give abisee/cnn_dailymail \(Couldn't reach it\): give the"):
+    with pytest.raises(
+        ValueError,
+        match=r"the hub did not give abisee/cnn_dailymail \(Couldn't reach it\): give the",
+    ):
         load(DataSettings("cnndm"), "train")
     with pytest.raises(ValueError, match="the hub did not give some/copy"):
         load(DataSettings("cnndm", "hub:some/copy"), "train")
@@ -210,7 +247,11 @@ def test_the_hub_is_asked_for_its_name_and_split(datasets, monkeypatch):
 
 
 def test_lowercase_and_moses(tmp_path):
-    record = {"id": "1", "article": "Mr. Smith (CNN) left. He's in the U.S. now.", "highlights": ["Smith left."]}
+    record = {
+        "id": "1",
+        "article": "Mr. Smith (CNN) left. He's in the U.S. now.",
+        "highlights": ["Smith left."],
+    }
     (tmp_path / "test.jsonl").write_text(json.dumps(record))
     (example,) = load(cnndm(tmp_path, lowercase=True, moses=True), "test")
     assert example.source == "mr. smith ( cnn ) left .\nhe 's in the u.s. now ."

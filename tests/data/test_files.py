@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from dwindle.data.files import Lines, kept
 from dwindle.data.lazy import Lazy
 
-TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=8), max_size=80)
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=8),
+    max_size=80,
+)
 
 
 @example(["\ufeff", ""], True, False)
@@ -35,7 +38,9 @@ def test_lines_are_reached_in_any_order_and_beyond_the_stride(tmp_path):
     path.write_text("".join(f"line {i}\n" for i in range(1000)))
     lines = Lines(path)
     assert len(lines) == 1000
-    assert [lines[i] for i in (999, 0, 17, 16, 15, 500)] == [f"line {i}" for i in (999, 0, 17, 16, 15, 500)]
+    assert [lines[i] for i in (999, 0, 17, 16, 15, 500)] == [
+        f"line {i}" for i in (999, 0, 17, 16, 15, 500)
+    ]
     assert lines[3:6] == ["line 3", "line 4", "line 5"]
     assert list(pickle.loads(pickle.dumps(lines))) == list(lines)
     with pytest.raises(IndexError):
@@ -55,7 +60,9 @@ def test_bad_bytes_are_named_by_line(tmp_path):
         Lines(path)
 
 
-@pytest.mark.parametrize("broken", [b"no gzip at all", gzip.compress(b"text " * 1000)[:-20]], ids=["none", "cut"])
+@pytest.mark.parametrize(
+    "broken", [b"no gzip at all", gzip.compress(b"text " * 1000)[:-20]], ids=["none", "cut"]
+)
 def test_a_broken_gz_is_a_sentence(tmp_path, broken):
     path = tmp_path / "x.gz"
     path.write_bytes(broken)
@@ -72,7 +79,9 @@ def test_lazy_makes_what_is_asked_for_and_no_more():
 def test_an_empty_pair_is_left_out_of_training_and_refused_elsewhere():
     with pytest.warns(UserWarning, match=r"1 of 4 training pairs .* left out, the first is line 2"):
         assert list(kept(4, [2], "train", lambda i: f"line {i}")) == [0, 1, 3]
-    with pytest.raises(ValueError, match="line 2 has an empty source or reference: a test item needs both"):
+    with pytest.raises(
+        ValueError, match="line 2 has an empty source or reference: a test item needs both"
+    ):
         kept(4, [2], "test", lambda i: f"line {i}")
     with pytest.raises(ValueError, match="every pair has an empty"):
         kept(1, [0], "train", lambda i: f"line {i}")

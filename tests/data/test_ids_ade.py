@@ -13,7 +13,12 @@ from dwindle.data.networks import Network
 from tests.data.corpus_files import write_jsonl
 
 RECORDS = [
-    {"id": str(i), "image": f"ADE_{i}.jpg", "category": "x", "paragraph": ["A Room.", "It's got walls", "Why?"]}
+    {
+        "id": str(i),
+        "image": f"ADE_{i}.jpg",
+        "category": "x",
+        "paragraph": ["A Room.", "It's got walls", "Why?"],
+    }
     for i in range(3)
 ]
 
@@ -31,7 +36,8 @@ def photographs(file, records=RECORDS, content=None):
 
 @pytest.fixture
 def looked(monkeypatch):
-    """How often pictures were looked at, by a network whose grid of 2 x 2 cells has each cell's mean."""
+    """How often pictures were looked at, by a network whose grid of 2 x 2 cells has each cell's
+    mean."""
     seen = []
 
     def look(pictures):

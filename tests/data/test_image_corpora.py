@@ -1,4 +1,5 @@
-"""The Stanford paragraphs in their published form, and any features with texts: small files of the true format."""
+"""The Stanford paragraphs in their published form, and any features with texts: small files of the
+true format."""
 
 import json
 
@@ -9,7 +10,11 @@ from dwindle.data.features import paragraph
 from dwindle.data.load import DataSettings, Size, load
 
 PARAGRAPHS = [
-    {"image_id": 2356347, "url": "https://a.b/2356347.jpg", "paragraph": "A man's hat, red.  It is\nbig! "},
+    {
+        "image_id": 2356347,
+        "url": "https://a.b/2356347.jpg",
+        "paragraph": "A man's hat, red.  It is\nbig! ",
+    },
     {"image_id": 2317429, "url": "https://a.b/2317429.jpg", "paragraph": "Two dogs run."},
     {"image_id": 2356347, "url": "https://a.b/2356347.jpg", "paragraph": "A hat."},
     {"image_id": 5, "url": "https://a.b/5.jpg", "paragraph": "One cat."},
@@ -23,7 +28,9 @@ def stanford(tmp_path):
         (tmp_path / f"{file}_split.json").write_text(json.dumps(ids))
     (tmp_path / "features").mkdir()
     for id in (2356347, 2317429, 5):
-        np.savez_compressed(tmp_path / "features" / f"{id}.npz", feat=np.full((3, 2), id, np.float32))
+        np.savez_compressed(
+            tmp_path / "features" / f"{id}.npz", feat=np.full((3, 2), id, np.float32)
+        )
     return tmp_path
 
 
@@ -51,10 +58,18 @@ def test_text_is_tokenised_as_captions_are():
     [
         (lambda f: (f / "features/5.npz").unlink(), "dev", "image 5 has no features"),
         (lambda f: (f / "val_split.json").write_text("[5, 6]"), "dev", "image 6 has no text"),
-        (lambda f: (f / "val_split.json").write_text("[]"), "dev", "the dev split of .* has no image"),
+        (
+            lambda f: (f / "val_split.json").write_text("[]"),
+            "dev",
+            "the dev split of .* has no image",
+        ),
         (lambda f: (f / "val_split.json").write_text("{}"), "dev", "not a JSON list"),
         (lambda f: (f / "val_split.json").unlink(), "dev", r"there is no .*val_split\.json"),
-        (lambda f: (f / "paragraphs_v1.json").write_text('[{"image_id": 5}]'), "dev", "without image_id and paragraph"),
+        (
+            lambda f: (f / "paragraphs_v1.json").write_text('[{"image_id": 5}]'),
+            "dev",
+            "without image_id and paragraph",
+        ),
         (lambda f: (f / "paragraphs_v1.json").write_text("["), "dev", "is not JSON"),
         (lambda f: np.savez(f / "features/5.npz", feat=np.zeros((0, 2))), "dev", "has no regions"),
     ],
@@ -72,7 +87,9 @@ def test_a_text_of_blanks_is_no_text(stanford):
 
 
 def test_a_corpus_without_a_path_says_what_to_give():
-    with pytest.raises(ValueError, match=r"image-paragraphs needs a path: give the folder of paragraphs_v1\.json"):
+    with pytest.raises(
+        ValueError, match=r"image-paragraphs needs a path: give the folder of paragraphs_v1\.json"
+    ):
         load(DataSettings("image-paragraphs"), "train")
 
 
@@ -80,7 +97,9 @@ def test_any_features_with_texts(tmp_path):
     (tmp_path / "features").mkdir()
     for id in "ab":
         np.save(tmp_path / "features" / f"{id}.npy", np.ones((2, 3)))
-    (tmp_path / "train.json").write_text(json.dumps({"a": "One. Two.", "b": ["A cat.", "It sits."]}))
+    (tmp_path / "train.json").write_text(
+        json.dumps({"a": "One. Two.", "b": ["A cat.", "It sits."]})
+    )
     one, two = load(settings(tmp_path, "features"), "train")
     assert one.references == ("one .\ntwo .",)
     assert two.references == ("a cat .", "it sits .")

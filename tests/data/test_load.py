@@ -21,7 +21,9 @@ def test_an_unknown_corpus_names_the_nearest():
         load(DataSettings("newsroom"), "valid")
 
 
-@pytest.mark.parametrize("corpus", ["cnndm", "nyt50", "wmt14-en-de", "wmt14-en-fr", "jsonl", "lines"])
+@pytest.mark.parametrize(
+    "corpus", ["cnndm", "nyt50", "wmt14-en-de", "wmt14-en-fr", "jsonl", "lines"]
+)
 def test_a_path_that_is_not_there_is_a_sentence(corpus, tmp_path):
     assert corpus in CORPORA
     ends = {"source": "en", "target": "de"} if corpus == "lines" else {}
@@ -50,7 +52,9 @@ def test_jsonl_in_its_forms(tmp_path, ending):
 
 
 def test_jsonl_columns_by_name_and_ids_by_line(tmp_path):
-    write_jsonl(tmp_path / "test.jsonl", [{"doc": "D", "sum": ["s1", "s2"]}, {"doc": "E", "sum": "t"}])
+    write_jsonl(
+        tmp_path / "test.jsonl", [{"doc": "D", "sum": ["s1", "s2"]}, {"doc": "E", "sum": "t"}]
+    )
     examples = load(jsonl(tmp_path, source="doc", target="sum", lowercase=True), "test")
     assert [(e.id, e.source, e.target) for e in examples] == [("1", "d", "s1\ns2"), ("2", "e", "t")]
 
@@ -63,13 +67,28 @@ def test_size_takes_the_first(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        (['{"source": "a"}'], r"line 1 has no 'target' but 'source': name its columns with source and target"),
-        (['{"source": "a", "target": "b"}', "{"], r"line 2 is not JSON .*: write one JSON object a line"),
+        (
+            ['{"source": "a"}'],
+            r"line 1 has no 'target' but 'source': name its columns with source and target",
+        ),
+        (
+            ['{"source": "a", "target": "b"}', "{"],
+            r"line 2 is not JSON .*: write one JSON object a line",
+        ),
         (["[1]"], "line 1 is JSON but not an object"),
-        (['{"source": 3, "target": "b"}'], "line 1: 'source' is neither a string nor a list of sentences"),
+        (
+            ['{"source": 3, "target": "b"}'],
+            "line 1: 'source' is neither a string nor a list of sentences",
+        ),
         (['{"id": "", "source": "a", "target": "b"}'], "line 1 has the id ''"),
-        (['{"id": 1, "source": "a", "target": "b"}'] * 2, "lines 1 and 2 have the same id '1': ids must differ"),
-        (['{"source": " ", "target": "b"}'], "line 1 has an empty source or reference: a test item needs both"),
+        (
+            ['{"id": 1, "source": "a", "target": "b"}'] * 2,
+            "lines 1 and 2 have the same id '1': ids must differ",
+        ),
+        (
+            ['{"source": " ", "target": "b"}'],
+            "line 1 has an empty source or reference: a test item needs both",
+        ),
         (['{"source": "a", "references": []}'], "line 1 has an empty source or reference"),
         ([], "is empty: write one JSON object a line"),
     ],
@@ -110,7 +129,9 @@ def test_moses_tokenises_each_side_by_its_language(tmp_path):
 def test_lines_must_correspond(tmp_path):
     write_lines(tmp_path / "test.en", ["one", "two"])
     write_lines(tmp_path / "test.de", ["eins"])
-    with pytest.raises(ValueError, match=r"test\.en has 2 lines, .*test\.de has 1: lines must correspond"):
+    with pytest.raises(
+        ValueError, match=r"test\.en has 2 lines, .*test\.de has 1: lines must correspond"
+    ):
         load(DataSettings("lines", str(tmp_path), source="en", target="de"), "test")
     with pytest.raises(ValueError, match="lines needs source and target"):
         load(DataSettings("lines", str(tmp_path), source="en"), "test")
@@ -127,8 +148,12 @@ def test_blank_lines_are_skipped_in_training_and_ids_stay(tmp_path):
 
 
 def test_half_of_a_surrogate_pair_is_named_by_file_and_line(tmp_path):
-    (tmp_path / "test.jsonl").write_text('{"source": "a", "target": "b"}\n{"source": "a \\ud800", "target": "b"}\n')
-    with pytest.raises(ValueError, match=r"test.jsonl, line 2: 'source' has half of a surrogate pair: write whole"):
+    (tmp_path / "test.jsonl").write_text(
+        '{"source": "a", "target": "b"}\n{"source": "a \\ud800", "target": "b"}\n'
+    )
+    with pytest.raises(
+        ValueError, match=r"test.jsonl, line 2: 'source' has half of a surrogate pair: write whole"
+    ):
         load(jsonl(tmp_path), "test")
     (tmp_path / "dev.json").write_text('{"a": "x \\udfff"}')
     with pytest.raises(ValueError, match=r"dev.json has half of a surrogate pair"):

@@ -42,22 +42,33 @@ def test_doubling_a_sentence_repeats_its_facts(number, data):
 
 @given(NUMBERS, st.data(), st.sampled_from(["who", "what", "did"]))
 def test_swapping_a_word_invents_and_omits(number, data, slot):
-    """The wrong person, thing or deed: one statement for another, in each fact of the sentence it touches."""
+    """The wrong person, thing or deed: one statement for another, in each fact of the sentence it
+    touches."""
     example = drawn(number)
     fact = data.draw(st.sampled_from(example.gold["facts"]))
     verbs = words.ACTIONS[fact["did"]]
     old = {"who": [fact["who"][1]], "what": [fact["what"][1]], "did": list(verbs)}[slot]
-    new = {"who": "nobodyov", "what": "nowhereburg", "did": next(v for v in words.ACTION_OF if v not in verbs)}[slot]
+    new = {
+        "who": "nobodyov",
+        "what": "nowhereburg",
+        "did": next(v for v in words.ACTION_OF if v not in verbs),
+    }[slot]
     changed, touched = [], 0
     for sentence in example.target.split("\n"):
         if all(word in sentence.split() for word in fact["what"]):
             touched = facts_of(sentence, example.gold) if slot == "who" else 1
             clauses = sentence.split(" and ")
-            at = 0 if slot == "who" else next(i for i, c in enumerate(clauses) if fact["what"][0] in c.split())
+            at = (
+                0
+                if slot == "who"
+                else next(i for i, c in enumerate(clauses) if fact["what"][0] in c.split())
+            )
             clauses[at] = " ".join(new if word in old else word for word in clauses[at].split())
             sentence = " and ".join(clauses)
         changed.append(sentence)
-    assert count(example.gold, "\n".join(changed)) == Counts(len(example.gold["facts"]), touched, 0, touched, 0)
+    assert count(example.gold, "\n".join(changed)) == Counts(
+        len(example.gold["facts"]), touched, 0, touched, 0
+    )
 
 
 @given(NUMBERS)
@@ -75,7 +86,11 @@ def test_news_is_never_only_in_the_lead(number):
     example = drawn(number)
     sentences = example.source.split("\n")
     firsts = [
-        next(i for i, s in enumerate(sentences) if all(word in s.split() for word in fact["what"]) and "``" not in s)
+        next(
+            i
+            for i, s in enumerate(sentences)
+            if all(word in s.split() for word in fact["what"]) and "``" not in s
+        )
         for fact in example.gold["facts"]
     ]
     assert max(firsts) >= len(sentences) // 2
@@ -96,7 +111,10 @@ def test_the_lead_is_news_as_often_as_the_knob_says():
         found = 0
         for example in examples("train", 400, 1, Newsroom(lead=share, facts=4)):
             first = example.source.split("\n")[0].split()
-            found += any(all(w in first for w in fact["what"]) for fact in example.gold["facts"]) and "``" not in first
+            found += (
+                any(all(w in first for w in fact["what"]) for fact in example.gold["facts"])
+                and "``" not in first
+            )
         return found / 400
 
     assert leads(1.0) == 1.0
@@ -147,7 +165,11 @@ def test_nothing_but_its_fact_says_that_a_sentence_repeats_another():
     for e in examples("train", 400, 1, Newsroom(redundancy=1, quotes=0)):
         told = set()
         for sentence in e.source.split("\n"):
-            fact = next(f for f in (*e.gold["facts"], *e.gold["background"]) if f["what"][0] in sentence.split())
+            fact = next(
+                f
+                for f in (*e.gold["facts"], *e.gold["background"])
+                if f["what"][0] in sentence.split()
+            )
             hidden = {*fact["who"], *fact["what"], *words.ACTIONS[fact["did"]], "of"}
             form = " ".join(word for word in sentence.split() if word not in hidden)
             (again if fact["what"][0] in told else first).add(form)
@@ -198,14 +220,18 @@ def test_any_text_is_counted(text):
     assert min(counts.repeated, counts.invented, counts.strayed, counts.stated) >= 0
 
 
-@pytest.mark.parametrize("knob", [{"facts": 0}, {"names": 3}, {"names": 10**6}, {"lead": 1.5}, {"unseen": -0.1}])
+@pytest.mark.parametrize(
+    "knob", [{"facts": 0}, {"names": 3}, {"names": 10**6}, {"lead": 1.5}, {"unseen": -0.1}]
+)
 def test_bad_knobs_are_sentences(knob):
     with pytest.raises(ValueError, match=rf"newsroom\.{next(iter(knob))} is .*: give"):
         Newsroom(**knob)
 
 
 def test_a_shuffled_summary_says_the_same_in_another_order():
-    usual, mixed = (examples("train", 40, 1, Newsroom(facts=6, shuffled=shuffled)) for shuffled in (False, True))
+    usual, mixed = (
+        examples("train", 40, 1, Newsroom(facts=6, shuffled=shuffled)) for shuffled in (False, True)
+    )
     assert [e.source for e in mixed] == [e.source for e in usual]
     counted = [count(e.gold, e.target) for e in mixed]
     assert not any(counts.omitted or counts.repeated or counts.invented for counts in counted)
@@ -214,7 +240,8 @@ def test_a_shuffled_summary_says_the_same_in_another_order():
 
 
 def test_bare_news_is_copied():
-    """A summary has the article's own sentences and who says so, not those of long ago; nobody is in two of them."""
+    """A summary has the article's own sentences and who says so, not those of long ago; nobody is
+    in two of them."""
     knobs = Newsroom(facts=5, background=1, quotes=0, redundancy=0, paraphrase=0, bare=True)
     for example in examples("train", 40, 1, knobs):
         told, said = example.source.split("\n"), example.target.split("\n")
@@ -222,7 +249,9 @@ def test_bare_news_is_copied():
         copied = [sentence.partition(" says ") for sentence in said]
         assert {f"{news} ." for news, _, _ in copied} < set(told)
         assert all(who == f"{news.split()[0]} ." for news, _, who in copied)
-        assert len({fact["who"][1] for fact in (*example.gold["facts"], *example.gold["background"])}) == len(told)
+        assert len(
+            {fact["who"][1] for fact in (*example.gold["facts"], *example.gold["background"])}
+        ) == len(told)
         counts = count(example.gold, example.target)
         assert (counts.omitted, counts.repeated, counts.invented) == (0, 0, 0)
 

@@ -17,7 +17,11 @@ def settings(path, **more):
 def corpus(tmp_path):
     """Articles of five years in folders by date, as LDC2008T19 unpacks."""
     articles = {
-        "1600001": (2004, ["It rained. Mr. Hu left &amp; slept.", "The end."], "Rain falls; Hu leaves; photos (M)"),
+        "1600001": (
+            2004,
+            ["It rained. Mr. Hu left &amp; slept.", "The end."],
+            "Rain falls; Hu leaves; photos (M)",
+        ),
         "1600002": (2005, ["Second."], LONG),
         "1600003": (2006, ["Third."], "Short one (S)"),
         "1600004": (2006, ["No summary."], "photo (M)"),
@@ -34,7 +38,10 @@ def corpus(tmp_path):
 
 def test_an_article_and_its_cleaned_summary(corpus):
     article = next(corpus.rglob("1600001.xml"))
-    assert nyt50.article(article) == ("It rained.\nMr. Hu left & slept.\nThe end.", "Rain falls\nHu leaves")
+    assert nyt50.article(article) == (
+        "It rained.\nMr. Hu left & slept.\nThe end.",
+        "Rain falls\nHu leaves",
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,9 @@ def test_notes_after_a_summary_go(tmp_path, abstract, cleaned):
 
 def test_the_split_by_years(corpus, monkeypatch):
     monkeypatch.setattr(nyt50, "DEV", 1)
-    ids = {split: [e.id for e in load(settings(corpus), split)] for split in ("train", "dev", "test")}
+    ids = {
+        split: [e.id for e in load(settings(corpus), split)] for split in ("train", "dev", "test")
+    }
     assert ids == {"train": ["1600001", "1600002"], "dev": ["1600003"], "test": ["1815744"]}
 
 
@@ -76,14 +85,18 @@ def test_lists_of_ids_decide(corpus):
 
 def test_bad_lists_and_files_are_sentences(corpus):
     write_lines(corpus / "test.txt", ["1815744", "999"])
-    with pytest.raises(ValueError, match=r"names 1 articles that are not there, such as 999: NYT50 is licensed"):
+    with pytest.raises(
+        ValueError, match=r"names 1 articles that are not there, such as 999: NYT50 is licensed"
+    ):
         load(settings(corpus), "test")
     write_lines(corpus / "test.txt", ["1815744", "1815744"])
     with pytest.raises(ValueError, match="names 1815744 twice"):
         load(settings(corpus), "test")
     write_lines(corpus / "test.txt", ["1815744"])
     next(corpus.rglob("1815744.xml")).write_text("<nitf><body>")
-    with pytest.raises(ValueError, match=r"1815744\.xml is not a NITF file .*: unpack the corpus again"):
+    with pytest.raises(
+        ValueError, match=r"1815744\.xml is not a NITF file .*: unpack the corpus again"
+    ):
         load(settings(corpus), "test")
 
 

@@ -44,7 +44,9 @@ def test_translating_a_word_twice_repeats_it(number, data):
     example = drawn(number)
     target = example.target.split()
     again = [target[i] for i in data.draw(st.sampled_from(units(example)))["to"]]
-    assert count(example.gold, " ".join([*target, *again])) == Counts(len(units(example)), 0, 1, 0, 0)
+    assert count(example.gold, " ".join([*target, *again])) == Counts(
+        len(units(example)), 0, 1, 0, 0
+    )
 
 
 @given(NUMBERS, st.data())
@@ -105,13 +107,16 @@ def test_no_target_word_translates_two_source_words():
     for word in (*book.nouns, *book.verbs, *book.adjectives, *book.adverbs, *book.prepositions):
         for token in {t for form in word.forms for option in form for t in option}:
             assert owners.setdefault(token, word.source) == word.source
-    sources = [w.source for part in (book.nouns, book.verbs, book.adjectives, book.adverbs) for w in part]
+    sources = [
+        w.source for part in (book.nouns, book.verbs, book.adjectives, book.adverbs) for w in part
+    ]
     assert len(set(sources)) == len(sources)
     assert not set(sources) & set(owners)
 
 
 def test_the_grammar():
-    """Verb last, adjective after its noun and in its class's form, particle right after the subject."""
+    """Verb last, adjective after its noun and in its class's form, particle right after the
+    subject."""
     book = lexicon(3, Phrasebook())
     nouns, verbs = {w.source: w for w in book.nouns}, {w.source: w for w in book.verbs}
     adjectives = {w.source: w for w in book.adjectives}
@@ -124,7 +129,9 @@ def test_the_grammar():
             if word in adjectives:
                 assert to[i][0] == max(to[i + 1]) + 1
                 options = adjectives[word].forms[nouns[source[i + 1]].noun_class]
-                assert example.gold["alignment"][i]["options"] == [list(option) for option in options]
+                assert example.gold["alignment"][i]["options"] == [
+                    list(option) for option in options
+                ]
         if verbs[source[verb]].is_split:
             splits += 1
             assert min(to[verb]) == sum(len(places) for places in to[:verb])
@@ -134,7 +141,9 @@ def test_the_grammar():
 def test_words_recur_and_rows_are_long():
     made = examples("train", 300, 1)
     recurring = sum(
-        len(set(content)) < len(content) for e in made if (content := [w for w in e.source.split() if len(w) > 2])
+        len(set(content)) < len(content)
+        for e in made
+        if (content := [w for w in e.source.split() if len(w) > 2])
     )
     assert recurring > 100
     assert any(e.source.split().count("u") >= 3 for e in made)
@@ -157,7 +166,9 @@ def test_any_text_is_counted(text):
     assert min(counts.repeated, counts.invented) >= 0
 
 
-@pytest.mark.parametrize("knob", [{"nouns": 3}, {"verbs": 10**6}, {"row": 0}, {"clauses": 0}, {"recurrence": 2.0}])
+@pytest.mark.parametrize(
+    "knob", [{"nouns": 3}, {"verbs": 10**6}, {"row": 0}, {"clauses": 0}, {"recurrence": 2.0}]
+)
 def test_bad_knobs_are_sentences(knob):
     with pytest.raises(ValueError, match=rf"phrasebook\.{next(iter(knob))} is .*: give"):
         Phrasebook(**knob)

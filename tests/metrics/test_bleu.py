@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
-from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import bleu
 from dwindle.metrics.score import reduce, score
+from dwindle.runfiles.outputs import Item, outputs
 from tests.metrics.texts import system
 
 
@@ -17,7 +17,9 @@ from tests.metrics.texts import system
 def test_equals_sacrebleu(option, references):
     made = system(40, references=references)
     flat = [item.hypothesis.replace("\n", " ") for item in made.items]
-    streams = [[item.references[k].replace("\n", " ") for item in made.items] for k in range(references)]
+    streams = [
+        [item.references[k].replace("\n", " ") for item in made.items] for k in range(references)
+    ]
     expected = BLEU(tokenize=option or "13a").corpus_score(flat, streams).score
     assert score(made, bleu.metrics(option))[0].value == pytest.approx(expected, rel=1e-12)
 
@@ -63,8 +65,9 @@ THEIRS = (
 
 
 def test_compounds_are_split_as_by_fairseq():
-    """Golden: the Moses tokens of these texts without -a, through the Perl line of fairseq's compound_split_bleu.sh,
-    counted by its libbleu.cpp (what fairseq-score prints): 54/56, 48/53, 43/50, 38/47, lengths 56 and 57."""
+    """Golden: the Moses tokens of these texts without -a, through the Perl line of fairseq's
+    compound_split_bleu.sh, counted by its libbleu.cpp (what fairseq-score prints): 54/56, 48/53,
+    43/50, 38/47, lengths 56 and 57."""
     pairs = zip(OURS, THEIRS, strict=True)
     made = outputs("o", [Item(str(k), one, (two,)) for k, (one, two) in enumerate(pairs)])
     metrics = bleu.metrics("moses-de+compound")
@@ -77,15 +80,19 @@ def test_compounds_are_split_as_by_fairseq():
 def test_a_hyphen_is_split_once():
     prepare = bleu.Bleu("none", "de", True)._prepare
     assert prepare(OURS[0]) == (
-        "Der Café ##AT##-##AT## Liebhaber kaufte einen CO2 ##AT##-##AT## armen Kaffee ##AT##-##AT## Vollautomaten ."
+        "Der Café ##AT##-##AT## Liebhaber kaufte einen CO2 ##AT##-##AT## armen Kaffee "
+        "##AT##-##AT## Vollautomaten ."
     )
-    # The Perl line sees bytes, so a blank that is not ASCII parts nothing; and a letter ends one match only.
+    # The Perl line sees bytes, so a blank that is not ASCII parts nothing; and a letter ends one
+    # match only.
     assert bleu.Bleu("none", compound=True)._prepare("a-b-c x - y 1\xa0-\xa02") == (
         "a ##AT##-##AT## b-c x - y 1\xa0 ##AT##-##AT## \xa02"
     )
 
 
-@pytest.mark.parametrize("option", ["moses-fr+compound", "moses+compound", "13a+compound", "+compound"])
+@pytest.mark.parametrize(
+    "option", ["moses-fr+compound", "moses+compound", "13a+compound", "+compound"]
+)
 def test_compounds_are_german(option):
     with pytest.raises(ValueError, match="split in German only"):
         bleu.metrics(option)
@@ -96,3 +103,10 @@ def test_bad_options_say_what_to_write():
         bleu.metrics("klingon")
     with pytest.raises(ValueError, match=r"only \+compound can be added"):
         bleu.metrics("none+split")
+
+
+def test_a_text_that_would_take_too_long_is_refused():
+    with pytest.raises(
+        ValueError, match=r"item '1' has a text of 600,000 characters, which takes BLEU too long"
+    ):
+        bleu.Bleu().row(Item("1", "word", ("word " * 120_000,)))

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
-from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import chrf
 from dwindle.metrics.score import reduce, score
+from dwindle.runfiles.outputs import Item, outputs
 from tests.metrics.texts import system
 
 
@@ -40,3 +40,16 @@ def test_many_sums_at_once_equal_one_by_one():
 def test_an_option_is_refused():
     with pytest.raises(ValueError, match="chrf has no option '\\+\\+': write chrf"):
         chrf.metrics("++")
+
+
+@settings(max_examples=50)
+@given(*[st.text(st.sampled_from("abc é漢\n\ud83d\U0001f600"), max_size=30)] * 2)
+def test_long_texts_are_counted_as_short_ones(one, two):
+    """The quick way is for long texts; it gives the same counts for any."""
+    slow = chrf._matched(chrf._ngrams(one), chrf._ngrams(two))
+    assert chrf._matched_long(one, two) == slow
+
+
+def test_a_text_of_a_megabyte_is_scored():
+    text = "one two three four five six seven eight nine ten " * 20_000
+    assert chrf.chrf(np.array(chrf.Chrf().row(Item("1", text, (text,)))), 1) == pytest.approx(100)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dwindle.folder import coverage_file
-from dwindle.folder.outputs import Item, Outputs
 from dwindle.metrics import entropy
 from dwindle.metrics.score import score
+from dwindle.runfiles import coverage_file
+from dwindle.runfiles.outputs import Item, Outputs
 
 
 def made(tmp_path, **changes):
@@ -34,7 +34,9 @@ def test_entropy_by_hand(tmp_path):
 
 def test_write_then_read(tmp_path):
     rng = np.random.default_rng(0)
-    coverage = {name: (rng.random((3, n)), rng.random((3, n))) for name, n in (("x", 4), ("y", 1), ("z", 7))}
+    coverage = {
+        name: (rng.random((3, n)), rng.random((3, n))) for name, n in (("x", 4), ("y", 1), ("z", 7))
+    }
     coverage_file.write(tmp_path / "c.npz", coverage)
     back = coverage_file.read(tmp_path / "c.npz")
     assert all(np.array_equal(back[name], np.stack(pair)) for name, pair in coverage.items())
@@ -47,7 +49,10 @@ BAD = {
     "ids": ({"ids": np.array(["a", "a"])}, "different strings"),
     "offsets": ({"offsets": np.array([0, 5])}, "must be 3 integers"),
     "falling": ({"offsets": np.array([0, 5, 5])}, "must rise from 0 to 5"),
-    "nan": ({"raw": np.full((2, 5), np.nan)}, "item 'a' has a coverage that is negative or not a number"),
+    "nan": (
+        {"raw": np.full((2, 5), np.nan)},
+        "item 'a' has a coverage that is negative or not a number",
+    ),
     "zero": ({"raw": np.zeros((2, 5))}, "no coverage at all"),
     "other": ({"ids": np.array(["a", "c"])}, "no coverage for id 'b'"),
     "pickle": ({"ids": np.array([{}, {}], dtype=object)}, "is not a coverage file"),

@@ -1,13 +1,14 @@
-"""A metric knows itself: title, direction, unit, decimals; numbers and signatures are written in one way."""
+"""A metric knows itself: title, direction, unit, decimals; numbers and signatures are written in
+one way."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import catalogue, signature
 from dwindle.metrics.kind import Kind, split
 from dwindle.metrics.numbers import number, p_value
+from dwindle.runfiles.outputs import Item, outputs
 
 
 @pytest.mark.parametrize(
@@ -34,14 +35,25 @@ def test_what_is_not_zero_does_not_read_as_zero(value, decimals):
 
 def test_ciders_of_the_paper_are_told_apart():
     kind = catalogue.kind("cider:spaces")
-    assert (kind.text(0.2547), kind.text(0.2549), kind.text(0.0002, sign=True)) == ("0.2547", "0.2549", "+0.0002")
+    assert (kind.text(0.2547), kind.text(0.2549), kind.text(0.0002, sign=True)) == (
+        "0.2547",
+        "0.2549",
+        "+0.0002",
+    )
 
 
 def test_every_metric_knows_which_way_is_better():
-    better = {name: catalogue.kind(name).better for name in ("rouge1", "bleu:moses-de/short", "cider", "mover2:bert")}
+    better = {
+        name: catalogue.kind(name).better
+        for name in ("rouge1", "bleu:moses-de/short", "cider", "mover2:bert")
+    }
     assert set(better.values()) == {1}
-    assert {catalogue.kind(name).better for name in ("repetition2:micro", "omission", "layoutL-reverse")} == {-1}
-    assert {catalogue.kind(name).better for name in ("novelty1", "entropy-raw", "length", "somebody's")} == {0}
+    assert {
+        catalogue.kind(name).better for name in ("repetition2:micro", "omission", "layoutL-reverse")
+    } == {-1}
+    assert {
+        catalogue.kind(name).better for name in ("novelty1", "entropy-raw", "length", "somebody's")
+    } == {0}
     assert catalogue.kind("rouge1/gap").better == 0
 
 
@@ -59,7 +71,13 @@ def test_titles_say_option_unit_and_half():
 
 
 def test_a_name_is_kind_option_and_half_even_if_the_option_is_a_path():
-    for name in ("rouge1", "bleu:none/short", "mover1:a/b", "length:ratio", "entropy:x/short/y.npz/long"):
+    for name in (
+        "rouge1",
+        "bleu:none/short",
+        "mover1:a/b",
+        "length:ratio",
+        "entropy:x/short/y.npz/long",
+    ):
         assert str(split(name)) == name
     assert split("mover1:models/bert") == ("mover1", "models/bert", "")
 
@@ -67,8 +85,13 @@ def test_a_name_is_kind_option_and_half_even_if_the_option_is_a_path():
 def test_what_is_measured_by_default_is_what_the_items_allow(tmp_path):
     bare = outputs("o", [Item("1", "a b c")])
     full = outputs("o", [Item("1", "a b c", ("a b",), "a b c d")], tmp_path)
-    kinds = [{m.kind.name for m in catalogue.defaults(*systems)} for systems in ([bare], [full], [full, bare])]
-    assert kinds[0] == kinds[2] == {*(f"repetition{n}" for n in (1, 2, 3, 4)), "length", "sentences"}
+    kinds = [
+        {m.kind.name for m in catalogue.defaults(*systems)}
+        for systems in ([bare], [full], [full, bare])
+    ]
+    assert (
+        kinds[0] == kinds[2] == {*(f"repetition{n}" for n in (1, 2, 3, 4)), "length", "sentences"}
+    )
     assert kinds[1] >= {"rouge1", "novelty5", "copied-share", "layoutL"}
     assert not any(m.kind.slow for m in catalogue.defaults(full))
     (tmp_path / "coverage.npz").touch()

@@ -1,4 +1,9 @@
-"""MoverScore on a tiny random encoder: laws, and a twin that follows the definition word by word."""
+"""MoverScore on a tiny random encoder: laws, and a twin that follows the definition word by
+word."""
+
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import ot
@@ -7,11 +12,26 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast
 
-from dwindle.folder.outputs import Item, outputs
 from dwindle.metrics import moverscore
 from dwindle.metrics.score import reduce
+from dwindle.runfiles.outputs import Item, outputs
+from tests.metrics import movers
 
-WORDS = ["the", "mayor", "closed", "bridge", "ferry", "went", "child", "##ren", "##s", ".", ",", "a"]
+WORDS = [
+    "the",
+    "mayor",
+    "closed",
+    "bridge",
+    "ferry",
+    "went",
+    "child",
+    "##ren",
+    "##s",
+    ".",
+    ",",
+    "a",
+]
+GOLDEN = Path(__file__).parent / "golden" / "mover.json"
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +81,10 @@ def statistics(encoder, texts=TEXTS, option=""):
 
 
 def twin(encoder, texts, n, stop=()):
-    """One pair at a time, nothing shared, no batch. idf as the authors' get_idf_dict: every text counts."""
-    tokenizer, model = (
-        PreTrainedTokenizerFast.from_pretrained(encoder),
-        AutoModel.from_pretrained(encoder).eval(),
-    )
+    """One pair at a time, nothing shared, no batch. idf as the authors' get_idf_dict: every text
+    counts."""
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(encoder)
+    model = AutoModel.from_pretrained(encoder).eval()
     pairs = [(i, h, r) for i, (h, rs) in enumerate(texts) if h for r in rs]
 
     def idf(side):
@@ -80,13 +99,17 @@ def twin(encoder, texts, n, stop=()):
         layers = np.stack([h[0].double().numpy() for h in hidden])
         layers /= np.linalg.norm(layers, axis=-1, keepdims=True)
         vectors = np.concatenate([layers.min(0), layers.mean(0), layers.max(0)], -1)
-        kept = [k for k, p in enumerate(pieces) if "##" not in p and p not in ".," and p not in stop]
+        kept = [
+            k for k, p in enumerate(pieces) if "##" not in p and p not in ".," and p not in stop
+        ]
         windows = [kept[k : k + n] for k in range(len(kept) - n + 1)]
         mass, points = [], []
         for window in windows:
             weights = np.array([weight(ids[k]) for k in window])
             mass.append(weights.sum())
-            shares = weights / weights.sum() if weights.sum() else np.full(len(window), 1 / len(window))
+            shares = (
+                weights / weights.sum() if weights.sum() else np.full(len(window), 1 / len(window))
+            )
             point = shares @ vectors[window]
             points.append(point / np.linalg.norm(point))
         return np.array(points), np.array(mass) / sum(mass)
@@ -106,6 +129,25 @@ def test_equals_its_slow_twin(encoder):
         np.testing.assert_allclose(found.values(metric), twin(encoder, TEXTS, n), atol=1e-3)
 
 
+@pytest.mark.parametrize("stop", [(), movers.STOP])
+def test_equals_the_authors_code(stop, tmp_path):
+    """Values of golden/make_mover.py. A text in which no word counts has 0 here, and a penalty of
+    the solver there."""
+    movers.write(tmp_path)
+    (tmp_path / "stop.txt").write_text(" ".join(stop))
+    told, pairs = json.loads(GOLDEN.read_text())["values"], movers.pairs()
+    metrics, found = statistics(
+        str(tmp_path), [(h, (r,)) for h, r in pairs], f"+stop={tmp_path}/stop.txt" if stop else ""
+    )
+    words = [[set(re.findall(r"\w+", text.lower())) - set(stop) for text in pair] for pair in pairs]
+    spoken = np.array([all(both) for both in words])
+    assert spoken.sum() > 110
+    for n, metric in enumerate(metrics, 1):
+        right = np.array(told[f"mover{n}{'+stop' if stop else ''}"])
+        np.testing.assert_allclose(found.values(metric)[spoken], right[spoken], atol=2e-3)
+        assert not found.values(metric)[~spoken].any()
+
+
 def test_repeated_texts_count_as_often_as_they_are_there(encoder):
     repeated = [*TEXTS, TEXTS[0], TEXTS[0]]
     metrics, found = statistics(encoder, repeated)
@@ -119,7 +161,9 @@ def test_stop_words_are_left_out(encoder, tmp_path):
     file.write_text("the a")
     metrics, found = statistics(encoder, TEXTS[:2], f"+stop={file}")
     for n, metric in enumerate(metrics, 1):
-        np.testing.assert_allclose(found.values(metric), twin(encoder, TEXTS[:2], n, ("the", "a")), atol=1e-3)
+        np.testing.assert_allclose(
+            found.values(metric), twin(encoder, TEXTS[:2], n, ("the", "a")), atol=1e-3
+        )
     assert "|stop:2-words|" in str(metrics[0].signature)
     assert metrics[0].name.endswith("+stop=stop.txt")
     with pytest.raises(ValueError, match="stop words cannot be read"):
@@ -146,7 +190,9 @@ def test_batches_change_nothing(encoder, monkeypatch):
 
 def test_one_item_only_and_long_texts(encoder):
     metrics, found = statistics(encoder, [("the mayor " * 40, ("the bridge " * 40,))])
-    assert all(np.isfinite(found.value(metric)) and found.value(metric) <= 100 for metric in metrics)
+    assert all(
+        np.isfinite(found.value(metric)) and found.value(metric) <= 100 for metric in metrics
+    )
 
 
 def test_signature_names_the_encoder_and_errors_say_what_to_do(encoder, tmp_path):

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dwindle.folder.outputs import Item, outputs
+from dwindle.data.script import is_latin, with_sentences, words
 from dwindle.metrics import lcs, rouge
+from dwindle.metrics.rouge import rouge_tokens
 from dwindle.metrics.score import reduce, score
 from dwindle.metrics.stem import irregular, porter
-from dwindle.metrics.words import rouge_tokens, with_sentences, words
+from dwindle.runfiles.outputs import Item, outputs
 from tests.metrics.texts import system
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "rouge.json").read_text(encoding="utf-8"))
@@ -34,7 +35,8 @@ def golden_system(first_reference_only: bool = False):
     ],
 )
 def test_every_item_equals_the_original_tool(reduction, key):
-    """Recall, precision and F1 of all three measures, to the last printed digit (origin: rouge.json)."""
+    """Recall, precision and F1 of all three measures, to the last printed digit (origin:
+    rouge.json)."""
     rows = np.array([reduction.row(item) for item in golden_system().items]).reshape(-1, 3, 3) / 100
     for k, name in enumerate(kind.name for kind in rouge.KINDS):
         np.testing.assert_allclose(rows[:, k], GOLDEN[key][name], atol=1e-9, rtol=0)
@@ -104,9 +106,12 @@ def test_union_lcs_of_long_texts_equals_its_slow_twin():
 
 @given(st.text(), st.text())
 def test_scores_are_in_range_and_symmetric_where_they_should_be(one, two):
+    """Of texts in one script: else the reference's decides what a word is."""
     for style in ("1.5.5", "porter", "rouge-score"):
         row = rouge.Rouge(style).row(Item("1", one, (two,)))
         assert all(0 <= x <= 100 for x in row)
+        if is_latin(one) != is_latin(two):
+            continue
         back = rouge.Rouge(style).row(Item("1", two, (one,)))
         assert row[2] == pytest.approx(back[2])  # F1 of unigrams
         assert row[5] == pytest.approx(back[5])
@@ -115,7 +120,7 @@ def test_scores_are_in_range_and_symmetric_where_they_should_be(one, two):
 @given(st.text())
 def test_a_text_with_words_scores_100_against_itself(text):
     row = rouge.Rouge().row(Item("1", text, (text,)))
-    n = len(rouge_tokens(text))
+    n = len(rouge_tokens(text) if is_latin(text) else words(text))
     assert row[2] == row[8] == (100 if n else 0)
     assert row[5] == (100 if n > 1 else 0)
 
@@ -155,8 +160,8 @@ def test_values_are_means_of_items_and_signatures_tell_the_variants_apart():
 
 
 def presumm_twin(hypothesis, reference):
-    """PreSumm's predictor with recall_eval, on its own <q> strings: a candidate that reaches ten words over the gold
-    ends the loop, and the one before it stands."""
+    """PreSumm's predictor with recall_eval, on its own <q> strings: a candidate that reaches ten
+    words over the gold ends the loop, and the one before it stands."""
     whole, gold, kept = hypothesis.replace("\n", "<q>"), reference.replace("\n", "<q>"), ""
     for sentence in whole.split("<q>"):
         candidate = kept + "<q>" + sentence.strip()
@@ -167,9 +172,14 @@ def presumm_twin(hypothesis, reference):
 
 
 @settings(max_examples=200)
-@given(st.lists(st.integers(1, 14), min_size=1, max_size=6), st.lists(st.integers(1, 9), min_size=1, max_size=4))
+@given(
+    st.lists(st.integers(1, 14), min_size=1, max_size=6),
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+)
 def test_presumm_cuts_at_sentences(ours, theirs):
-    hypothesis, reference = ("\n".join(" ".join(f"w{k}" for k in range(n)) for n in lines) for lines in (ours, theirs))
+    hypothesis, reference = (
+        "\n".join(" ".join(f"w{k}" for k in range(n)) for n in lines) for lines in (ours, theirs)
+    )
     assert rouge._first_sentences(hypothesis, reference) == presumm_twin(hypothesis, reference)
 
 
@@ -177,7 +187,8 @@ def test_limited_recall_by_sentences():
     hypothesis = "a b c d\ne f g h i j k l m n o p q r s t\nu v"
     item = Item("1", hypothesis, ("a b c x",))
     values = {
-        option: score(outputs("o", [item]), rouge.metrics(option))[0].value for option in ("presumm", "recall", "")
+        option: score(outputs("o", [item]), rouge.metrics(option))[0].value
+        for option in ("presumm", "recall", "")
     }
     assert values["presumm"] == values["recall"] == 75
     assert "cut:reference-sentences" in str(rouge.metrics("presumm")[0].signature)
@@ -190,8 +201,18 @@ def test_a_text_of_one_line_is_split_into_sentences_if_asked():
     assert with_sentences(tokenised.replace("\n", " ")) == tokenised
     assert with_sentences("one. Two.\nThree. Four.") == "one. Two.\nThree. Four."
     item = Item("1", "By ferry. Children went.", ("Children went by ferry.",))
-    whole, split = (score(outputs("o", [item]), rouge.metrics(option))[2].value for option in ("", "split"))
+    whole, split = (
+        score(outputs("o", [item]), rouge.metrics(option))[2].value for option in ("", "split")
+    )
     assert whole < split == 100
     assert "|sentences:split|" in str(rouge.metrics("script+split")[0].signature)
     with pytest.raises(ValueError, match="no option 'split"):
         rouge.metrics("split+recall")
+
+
+def test_texts_that_would_take_minutes_are_refused():
+    text = "a b c d e " * 100_000
+    with pytest.raises(
+        ValueError, match="500,000 words against one of 500,000 would take ROUGE-L minutes"
+    ):
+        rouge.Rouge().row(Item("1", text, (text,)))

@@ -4,8 +4,8 @@ import pytest
 
 from dwindle.data.load import DataSettings, Size, load
 from dwindle.data.worlds.count import WORLDS, count
-from dwindle.folder import outputs
 from dwindle.metrics import catalogue, score
+from dwindle.runfiles import outputs
 
 NAMES = ["omission", "redundancy", "invention", "straying"]
 
@@ -33,7 +33,12 @@ def test_references_are_perfect_and_silence_is_not(world):
 
 def test_percentages_are_over_all_items():
     """Of the facts to say, and of the statements made, summed over items before dividing."""
-    kinds = [lambda e: e.target, lambda e: e.target + "\n" + e.target, lambda e: "zzz .", lambda e: e.source]
+    kinds = [
+        lambda e: e.target,
+        lambda e: e.target + "\n" + e.target,
+        lambda e: "zzz .",
+        lambda e: e.source,
+    ]
     made = system(kinds * 5)
     counted = [count(item.extra["gold"], item.hypothesis) for item in made.items]
     facts, stated = sum(c.facts for c in counted), sum(c.stated for c in counted)
@@ -66,8 +71,12 @@ def test_an_option_is_refused():
 
 def test_items_without_gold_are_a_sentence():
     plain = outputs.outputs("plain", [outputs.Item("7", "x", ("y",), "z")])
-    with pytest.raises(ValueError, match="item '7' has no gold, so what it leaves out is not known: leave omission"):
+    with pytest.raises(
+        ValueError, match="item '7' has no gold, so what it leaves out is not known: leave omission"
+    ):
         values(plain)
-    odd = outputs.outputs("odd", [outputs.Item("7", "x", ("y",), "z", extra={"gold": {"world": "mars"}})])
+    odd = outputs.outputs(
+        "odd", [outputs.Item("7", "x", ("y",), "z", extra={"gold": {"world": "mars"}})]
+    )
     with pytest.raises(ValueError, match=r"item '7': the gold is not of a known world \('mars'\)"):
         values(odd)

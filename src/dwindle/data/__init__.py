@@ -1,1 +1,1 @@
-"""One module a corpus, and the worlds: synthetic data of which everything is known. Knows no model."""
+"""One module a corpus, and the worlds: synthetic data whose facts are known. Knows no model."""

@@ -1,4 +1,4 @@
-"""One example of a corpus, and the names of its splits: what every reader gives, whatever its files look like."""
+"""One example of a corpus, and the names of its splits: what every reader gives."""
 
 from __future__ import annotations  # only image corpora need numpy
 
@@ -16,8 +16,8 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 class Example:
     """A source and what people wrote for it. A newline inside a text separates sentences.
 
-    ``gold`` is what a world knows of its own example: plain JSON, its ``"world"`` the world's name. ``image``
-    is where an image's region features are; the source is then the image's name.
+    ``gold`` is what a world knows of its own example: plain JSON, its ``"world"`` the world's name.
+    ``image`` is where an image's region features are; the source is then the image's name.
     """
 
     id: str
@@ -28,10 +28,11 @@ class Example:
 
     @property
     def target(self) -> str:
-        """What a model is trained to write."""
+        """The text that a model is trained to write."""
         return self.references[0]
 
     @property
     def input(self) -> Any:
-        """What a codec encodes: the source text, or the region features (R, D), read when they become an array."""
+        """The input of a codec: the source text, or the region features (R, D), read when they
+        become an array."""
         return self.source if self.image is None else self.image

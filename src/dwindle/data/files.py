@@ -1,7 +1,7 @@
 """Text files by line, without holding them: what the readers share. Knows no corpus.
 
-A file is memory-mapped and every sixteenth line's place is remembered, so 35 million lines cost 20 MB and a
-line is reached at once. A ``.gz`` file is unpacked once into a nameless temporary file.
+A file is memory-mapped and every sixteenth line's place is remembered, so 35 million lines cost 20
+MB and a line is reached at once. A ``.gz`` file is unpacked once into a nameless temporary file.
 """
 
 import gzip
@@ -24,7 +24,7 @@ _DEV = ("dev", "val", "valid", "validation")
 
 
 class Lines(Sequence[str]):
-    """The lines of a UTF-8 file, plain or ``.gz``, separated by a newline and nothing else (not, say, U+2028)."""
+    """The lines of a UTF-8 file, plain or ``.gz``, separated by newlines alone (not U+2028)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,15 +38,16 @@ class Lines(Sequence[str]):
             )
 
     def _index(self, file: IO[bytes]) -> tuple["array[int]", int]:
-        """Where every sixteenth line starts, and how many lines there are. Every line is decoded here, so that
-        a bad byte is met before training and not in the middle of it."""
+        """The starts of every sixteenth line, and the number of lines. Every line is decoded here,
+        so that a bad byte is met before training and not in the middle of it."""
         places, start, number = array("Q"), 0, -1
         for number, line in enumerate(file):
             try:
                 text = line.decode(_encoding(number))
             except UnicodeDecodeError as error:
                 raise ValueError(
-                    f"{self.path}, line {number + 1} is not UTF-8 ({error.reason}): save it as UTF-8"
+                    f"{self.path}, line {number + 1} is not UTF-8 ({error.reason}): save it as "
+                    "UTF-8"
                 ) from None
             if not text.strip():
                 self.blank.append(number)
@@ -107,29 +108,41 @@ def folder(settings: DataSettings, advice: str) -> Path:
 
 
 def split_names(split: Split) -> tuple[str, ...]:
-    """What the files of a split may be called."""
+    """Names that the files of a split may have."""
     return _DEV if split == "dev" else (split,)
 
 
-def split_file(folder: Path, split: Split, endings: Sequence[str], more: Sequence[str] = ()) -> Path | None:
-    """The file of a split in a folder: ``train.ENDING``, ``val.ENDING``, ... (or ``more`` names), also ``.gz``."""
+def split_file(
+    folder: Path, split: Split, endings: Sequence[str], more: Sequence[str] = ()
+) -> Path | None:
+    """The file of a split in a folder: ``train.ENDING``, ``val.ENDING``, ..., also ``.gz``."""
     names = (*split_names(split), *more)
-    found = [folder / f"{name}.{end}{gz}" for name in names for end in endings for gz in ("", ".gz")]
+    found = [
+        folder / f"{name}.{end}{gz}" for name in names for end in endings for gz in ("", ".gz")
+    ]
     return next((file for file in found if file.is_file()), None)
 
 
-def kept(places: int, empty: Sequence[int], split: Split, where: Callable[[int], str]) -> Sequence[int]:
-    """All places but the empty ones. A training pair without a source or without a target teaches nothing: it is
-    left out, with a count. A dev or test item is never left out in silence: scores would be of another set."""
+def kept(
+    places: int, empty: Sequence[int], split: Split, where: Callable[[int], str]
+) -> Sequence[int]:
+    """All places but the empty ones. A training pair without a source or without a target teaches
+    nothing: it is left out, with a count. A dev or test item is never left out in silence: scores
+    would be of another set."""
     if not empty:
         return range(places)
     if split != "train":
-        raise ValueError(f"{where(empty[0])} has an empty source or reference: a {split} item needs both")
+        raise ValueError(
+            f"{where(empty[0])} has an empty source or reference: a {split} item needs both"
+        )
     if len(empty) == places:
-        raise ValueError(f"every pair has an empty source or reference, such as {where(empty[0])}: check the columns")
+        raise ValueError(
+            f"every pair has an empty source or reference, such as {where(empty[0])}: check the "
+            "columns"
+        )
     warnings.warn(
-        f"{len(empty)} of {places} training pairs have an empty source or reference and are left out, "
-        f"the first is {where(empty[0])}",
+        f"{len(empty)} of {places} training pairs have an empty source or reference and are left "
+        f"out, the first is {where(empty[0])}",
         stacklevel=2,
     )
     left_out = set(empty)

@@ -1,5 +1,6 @@
-"""Data sets of the `datasets` library: by hub name, or a local copy (a folder of parquet files as the hub keeps
-them, or one that ``save_to_disk`` wrote). Memory-mapped, so size does not matter. Knows no corpus.
+"""Data sets of the `datasets` library: by hub name, or a local copy (a folder of parquet files as
+the hub keeps them, or one that ``save_to_disk`` wrote). Memory-mapped, so size does not matter.
+Knows no corpus.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,16 +17,18 @@ PREFIX = "hub:"
 
 
 def is_local(path: Path) -> bool:
-    """Whether a folder holds a data set of the library."""
+    """True if a folder holds a data set of the library."""
     return (path / "dataset_dict.json").is_file() or next(path.rglob("*.parquet"), None) is not None
 
 
 def open(settings: DataSettings, split: Split, name: str, config: str, advice: str) -> Any:
-    """A split of the hub's ``name``, of ``hub:NAME`` in the path, or of a local folder, as a `datasets.Dataset`."""
+    """A split of the hub's ``name``, of ``hub:NAME`` or of a folder, as a `datasets.Dataset`."""
     try:
         import datasets  # type: ignore[import-untyped]
     except ModuleNotFoundError:
-        raise ValueError(f"{settings.corpus} from the hub needs datasets: type pip install 'dwindle[data]'") from None
+        raise ValueError(
+            f"{settings.corpus} from the hub needs datasets: type pip install 'dwindle[data]'"
+        ) from None
     if settings.path is not None and not settings.path.startswith(PREFIX):
         return _local(datasets, folder(settings, advice), split, config)
     name = settings.path.removeprefix(PREFIX) if settings.path else name
@@ -44,13 +47,22 @@ def _local(datasets: Any, place: Path, split: Split, config: str) -> Any:
         if found:
             return saved[found[0]]
     below = place / config if (place / config).is_dir() else place
-    files = sorted(str(f) for f in below.rglob("*.parquet") if f.name.startswith(names) or f.parent.name in names)
+    files = sorted(
+        str(f)
+        for f in below.rglob("*.parquet")
+        if f.name.startswith(names) or f.parent.name in names
+    )
     if not files:
-        raise ValueError(f"{place} has no parquet file of the {split} split: name it {split}-00000.parquet or similar")
+        raise ValueError(
+            f"{place} has no parquet file of the {split} split: name it {split}-00000.parquet or "
+            "similar"
+        )
     try:
         return datasets.load_dataset("parquet", data_files={split: files}, split=split)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{files[0]} cannot be read as parquet ({_cause(error)}): get it again") from None
+        raise ValueError(
+            f"{files[0]} cannot be read as parquet ({_cause(error)}): get it again"
+        ) from None
 
 
 def _cause(error: BaseException) -> str:
@@ -65,7 +77,10 @@ def column(dataset: Any, *path: str) -> Any:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     if path[0] not in dataset.column_names:
-        raise ValueError(f"the data set has no column {path[0]!r} but {', '.join(map(repr, dataset.column_names))}")
+        raise ValueError(
+            f"the data set has no column {path[0]!r} but "
+            f"{', '.join(map(repr, dataset.column_names))}"
+        )
     values = dataset.data.column(path[0])
     for name in path[1:]:
         if not pa.types.is_struct(values.type) or values.type.get_field_index(name) < 0:
@@ -86,8 +101,12 @@ def examples(
     count = len(dataset) if wanted is None else min(wanted, len(dataset))
     if "id" in dataset.column_names:
         _check_ids(column(dataset, "id").slice(0, count), f"the {split} split of {settings.corpus}")
-    empty = sorted({row for path in columns for row in _empty(column(dataset, *path).slice(0, count))})
-    places = kept(count, empty, split, lambda row: f"row {row + 1} of the {split} split of {settings.corpus}")
+    empty = sorted(
+        {row for path in columns for row in _empty(column(dataset, *path).slice(0, count))}
+    )
+    places = kept(
+        count, empty, split, lambda row: f"row {row + 1} of the {split} split of {settings.corpus}"
+    )
     return Lazy(partial(make, dataset), places)
 
 
@@ -97,7 +116,9 @@ def _check_ids(values: Any, where: str) -> None:
     counts = pc.value_counts(values)
     twice = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(twice):
-        raise ValueError(f"{where} has the id {twice[0]['values'].as_py()!r} twice: ids must differ")
+        raise ValueError(
+            f"{where} has the id {twice[0]['values'].as_py()!r} twice: ids must differ"
+        )
 
 
 def _empty(values: Any) -> list[int]:

@@ -1,9 +1,11 @@
-"""IDS-ADE: photographs of ADE20K with five sentences by people (image description sequences). 4,820 / 441 / 211 images.
+"""IDS-ADE: photographs of ADE20K with five sentences by people (image description sequences). 4,820
+/ 441 / 211 images.
 
-``path`` is a folder of ``train.jsonl``, ``val.jsonl``, ``test.jsonl`` (or ``.gz``), objects with ``id``, ``image`` and
-``paragraph`` (a list of sentences), and of the photographs: ``train.tar``, ... with the files that ``image`` names.
-Grid features (7 x 7 cells of width 1,280, over the whole picture) are extracted once and kept in the user's cache, in
-half precision. Where a folder ``features/`` lies beside the texts (``ID.npz``, ``ID.npy`` or a TSV), those are taken.
+``path`` is a folder of ``train.jsonl``, ``val.jsonl``, ``test.jsonl`` (or ``.gz``), objects with
+``id``, ``image`` and ``paragraph`` (a list of sentences), and of the photographs: ``train.tar``,
+... with the files that ``image`` names. Grid features (7 x 7 cells of width 1,280, over the whole
+picture) are extracted once and kept in the user's cache, in half precision. Where a folder
+``features/`` lies beside the texts (``ID.npz``, ``ID.npy`` or a TSV), those are taken.
 """
 
 import io
@@ -21,9 +23,11 @@ from dwindle.data.files import folder, split_file
 from dwindle.data.finish import finish
 from dwindle.data.regions import FeatureStore, Npy, Regions
 from dwindle.data.settings import DataSettings
-from dwindle.folder import cache
+from dwindle.system import cache
 
-_ADVICE = "give the folder of train.jsonl, val.jsonl, test.jsonl and the photographs, train.tar and so on"
+_ADVICE = (
+    "give the folder of train.jsonl, val.jsonl, test.jsonl and the photographs, train.tar and so on"
+)
 SIDE = 224
 """Pixels to which both sides of a photograph are scaled."""
 _BATCH = 32
@@ -56,7 +60,9 @@ def _regions(place: Path, split: Split, texts: Sequence[Example]) -> list[Region
         return [store[text.id] for text in texts]
     pictures = split_file(place, split, ["tar"])
     if pictures is None:
-        raise ValueError(f"{place} has neither features/ nor a {split} file that ends in .tar: {_ADVICE}")
+        raise ValueError(
+            f"{place} has neither features/ nor a {split} file that ends in .tar: {_ADVICE}"
+        )
     names = [text.source for text in texts]
     stat = pictures.stat()
     key = [str(pictures.resolve()), stat.st_size, stat.st_mtime_ns, names, SIDE]
@@ -66,7 +72,7 @@ def _regions(place: Path, split: Split, texts: Sequence[Example]) -> list[Region
 
 
 def _extract(file: Path, pictures: Path, names: Sequence[str]) -> None:
-    """Write the features (images x cells, D) of the pictures of these names, one after the other."""
+    """Write the features (images x cells, D) of the pictures of these names, one by one."""
     import torch
 
     from dwindle.data.networks import efficientnet
@@ -75,8 +81,11 @@ def _extract(file: Path, pictures: Path, names: Sequence[str]) -> None:
     found = []
     with _opened(pictures) as archive:
         for start in range(0, len(names), _BATCH):
-            some = np.stack([_picture(archive, pictures, name) for name in names[start : start + _BATCH]])
-            grids = network.look(torch.from_numpy(some).permute(0, 3, 1, 2) / 127.5 - 1)  # (N, D, h, w)
+            some = np.stack(
+                [_picture(archive, pictures, name) for name in names[start : start + _BATCH]]
+            )
+            # grids: (N, D, h, w)
+            grids = network.look(torch.from_numpy(some).permute(0, 3, 1, 2) / 127.5 - 1)
             found.append(grids.flatten(2).transpose(1, 2).flatten(0, 1).numpy().astype(np.float16))
     np.save(file, np.concatenate(found))
 

@@ -1,9 +1,9 @@
-"""Any file with one JSON object a line: ``train.jsonl``, ``dev.jsonl``, ``test.jsonl`` in a folder, plain or
-``.gz``.
+"""Any file with one JSON object a line: ``train.jsonl``, ``dev.jsonl``, ``test.jsonl`` in a folder,
+plain or ``.gz``.
 
 Settings: ``source`` and ``target`` the columns (default ``source``; ``target``, ``reference`` or
-``references``). A list of strings is a text's sentences; in ``references`` each entry is a reference of its
-own. Without an ``id`` the line number is the id.
+``references``). A list of strings is a text's sentences; in ``references`` each entry is a
+reference of its own. Without an ``id`` the line number is the id.
 """
 
 import json
@@ -17,7 +17,7 @@ from dwindle.data.files import Lines, folder, kept, split_file
 from dwindle.data.finish import Finish, finish
 from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
-from dwindle.folder import whole
+from dwindle.runfiles import whole
 
 ENDINGS = ("jsonl", "json")
 _ADVICE = "give the folder of train.jsonl, dev.jsonl and test.jsonl"
@@ -28,16 +28,23 @@ def read(settings: DataSettings, split: Split) -> Sequence[Example]:
     place = folder(settings, _ADVICE)
     file = split_file(place, split, ENDINGS)
     if file is None:
-        raise ValueError(f"{place} has no {split} file (such as {split}.jsonl or {split}.jsonl.gz): {_ADVICE}")
+        raise ValueError(
+            f"{place} has no {split} file (such as {split}.jsonl or {split}.jsonl.gz): {_ADVICE}"
+        )
     source, target = settings.source or "source", settings.target
     return examples(settings, split, file, source, target, finish(settings, source, target or "en"))
 
 
 def examples(
-    settings: DataSettings, split: Split, file: Path, source: str, target: str | None, finished: Finish
+    settings: DataSettings,
+    split: Split,
+    file: Path,
+    source: str,
+    target: str | None,
+    finished: Finish,
 ) -> Sequence[Example]:
-    """The examples of one file. Every line is parsed once now, so that all errors come before training, and
-    again when it is asked for, so that no text is held."""
+    """The examples of one file. Every line is parsed once now, so that all errors come before
+    training, and again when it is asked for, so that no text is held."""
     lines = Lines(file)
     records = Records(lines, source, target or _target(lines), finished)
     wanted = settings.size.of(split)
@@ -49,7 +56,10 @@ def examples(
         example = records.raw(place)
         if ids.setdefault(example.id, place) != place:
             first = ids[example.id] + 1
-            raise ValueError(f"{file}, lines {first} and {place + 1} have the same id {example.id!r}: ids must differ")
+            raise ValueError(
+                f"{file}, lines {first} and {place + 1} have the same id {example.id!r}: ids must "
+                "differ"
+            )
         if not example.source.strip() or not all(map(str.strip, example.references or ("",))):
             empty.append(place)
     return Lazy(records.example, kept(count, empty, split, records.where))
@@ -82,10 +92,15 @@ class Records:
         for column in (self.source, self.target):
             if column not in record:
                 columns = ", ".join(map(repr, record))
-                raise ValueError(f"{where} has no {column!r} but {columns}: name its columns with source and target")
+                raise ValueError(
+                    f"{where} has no {column!r} but {columns}: name its columns with source and "
+                    "target"
+                )
         id = record.get("id", place + 1)
         if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
-            raise ValueError(f"{where} has the id {id!r}: an id is a non-empty string or a whole number")
+            raise ValueError(
+                f"{where} has the id {id!r}: an id is a non-empty string or a whole number"
+            )
         whole.check_characters(str(id), f"{where}: the id")
         target = record[self.target]
         several = target if self.target == "references" and isinstance(target, list) else [target]
@@ -97,7 +112,9 @@ def text(value: Any, what: str, where: str) -> str:
     """A string, or a list of sentences as one text."""
     sentences = value if isinstance(value, list) else [value]
     if not all(isinstance(sentence, str) for sentence in sentences):
-        raise ValueError(f"{where}: {what!r} is neither a string nor a list of sentences: write it in quotes")
+        raise ValueError(
+            f"{where}: {what!r} is neither a string nor a list of sentences: write it in quotes"
+        )
     joined = "\n".join(sentences)
     whole.check_characters(joined, f"{where}: {what!r}")
     return joined

@@ -1,7 +1,10 @@
-"""WMT's news tests as a small corpus: models that exist already are tuned on those of 2017 and 2018, watched on that of
-2019 and tested on that of 2020. Chinese to English: 5,982 / 2,000 / 2,000 pairs.
+"""WMT's news tests as small corpora, for models that exist already: tuned on the early years,
+watched on the last but one, tested on the last. Chinese to English: 2017 and 2018, 2019, 2020
+(5,982 / 2,000 / 2,000 pairs). English to French: 2009 to 2012, 2013, 2014 (11,020 / 3,000 / 3,003),
+the paper's own dev and test sets.
 
-``path`` is a folder of line-aligned files ``newstest2017.zh-en.zh``, ``newstest2017.zh-en.en``, ..., plain or ``.gz``.
+``path`` is a folder of line-aligned files ``newstest2017.zh-en.zh``, ``newstest2017.zh-en.en``,
+..., plain or ``.gz``.
 """
 
 from collections.abc import Sequence
@@ -14,35 +17,66 @@ from dwindle.data.finish import finish
 from dwindle.data.pairs import pairs
 from dwindle.data.settings import DataSettings
 
-_ADVICE = "give the folder of newstest2017.zh-en.zh, newstest2017.zh-en.en and so on, to 2020"
-YEARS: dict[Split, tuple[int, ...]] = {"train": (2017, 2018), "dev": (2019,), "test": (2020,)}
-_SOURCE, _TARGET = "zh", "en"
+YEARS: dict[str, dict[Split, tuple[int, ...]]] = {
+    "zh-en": {"train": (2017, 2018), "dev": (2019,), "test": (2020,)},
+    "en-fr": {"train": (2009, 2010, 2011, 2012), "dev": (2013,), "test": (2014,)},
+}
+"""The years of each split, by the pair of languages."""
 Files = dict[int, tuple[Lines, Lines]]
 
 
-def read(settings: DataSettings, split: Split) -> Sequence[Example]:
+def read_zh_en(settings: DataSettings, split: Split) -> Sequence[Example]:
+    """Chinese to English."""
+    return _read("zh-en", settings, split)
+
+
+def read_en_fr(settings: DataSettings, split: Split) -> Sequence[Example]:
+    """English to French."""
+    return _read("en-fr", settings, split)
+
+
+def _read(pair: str, settings: DataSettings, split: Split) -> Sequence[Example]:
     """An example is called after the year and the line, from 1."""
-    place = folder(settings, _ADVICE)
-    files = {year: _aligned(place, year) for year in YEARS[split]}
+    place = folder(settings, _advice(pair))
+    files = {year: _aligned(place, year, pair) for year in YEARS[pair][split]}
     places = [(year, line) for year, (sources, _) in files.items() for line in range(len(sources))]
-    pieces = {f"{year}-{line + 1}": (year, line) for year, line in places[: settings.size.of(split)]}
+    pieces = {
+        f"{year}-{line + 1}": (year, line) for year, line in places[: settings.size.of(split)]
+    }
     where = partial(_where, files)
-    return pairs(split, pieces, partial(_pair, files), finish(settings, _SOURCE, _TARGET), where)
+    return pairs(
+        split,
+        pieces,
+        partial(_pair, files),
+        finish(settings, source=pair[:2], target=pair[3:]),
+        where,
+    )
 
 
-def _aligned(place: Path, year: int) -> tuple[Lines, Lines]:
-    sources, targets = (_lines(place / f"newstest{year}.{_SOURCE}-{_TARGET}.{side}") for side in (_SOURCE, _TARGET))
+def _advice(pair: str) -> str:
+    first, last = YEARS[pair]["train"][0], YEARS[pair]["test"][0]
+    one, other = (f"newstest{first}.{pair}.{side}" for side in pair.split("-"))
+    return f"give the folder of {one}, {other} and so on, to {last}"
+
+
+def _aligned(place: Path, year: int, pair: str) -> tuple[Lines, Lines]:
+    sources, targets = (
+        _lines(place / f"newstest{year}.{pair}.{side}", _advice(pair)) for side in pair.split("-")
+    )
     if len(sources) != len(targets):
         raise ValueError(
-            f"{sources.path} has {len(sources)} lines, {targets.path} has {len(targets)}: lines must correspond"
+            f"{sources.path} has {len(sources)} lines, {targets.path} has {len(targets)}: lines "
+            "must correspond"
         )
     return sources, targets
 
 
-def _lines(file: Path) -> Lines:
-    found = next((path for path in (file, file.with_name(f"{file.name}.gz")) if path.is_file()), None)
+def _lines(file: Path, advice: str) -> Lines:
+    found = next(
+        (path for path in (file, file.with_name(f"{file.name}.gz")) if path.is_file()), None
+    )
     if found is None:
-        raise ValueError(f"there is neither {file} nor {file.name}.gz: {_ADVICE}")
+        raise ValueError(f"there is neither {file} nor {file.name}.gz: {advice}")
     return Lines(found)
 
 

@@ -1,13 +1,15 @@
-"""NYT50: articles of the New York Times Annotated Corpus (LDC2008T19) with summaries that librarians wrote.
+"""NYT50: articles of the New York Times Annotated Corpus (LDC2008T19) with human summaries.
 
-The corpus is licensed: it is had from the Linguistic Data Consortium, catalog.ldc.upenn.edu/LDC2008T19. ``path`` is the
-folder of its unpacked NITF files (``1815744.xml``), at any depth; an article's id is its file's name.
+The corpus is licensed: it is had from the Linguistic Data Consortium,
+catalog.ldc.upenn.edu/LDC2008T19. ``path`` is the folder of its unpacked NITF files
+(``1815744.xml``), at any depth; an article's id is its file's name.
 
-Lists of ids beside them say which article is in which split: ``train.txt``, ``dev.txt`` (or ``val``, ``valid``),
-``test.txt``; Durrett's ``acl2016_eval.txt`` is read as the test list. Where there are none, the published description
-is followed: articles of 2003 to 2006 with a summary train, those of 2007 with a summary of at least 50 words are the
-test split. The dev split is then the last 4,000 of the former by id: PreSumm's own choice is not published. The 50
-words are asked of the test split alone, since 96,834 + 4,000 is all of Durrett's 100,834 training articles.
+Lists of ids beside them say which article is in which split: ``train.txt``, ``dev.txt`` (or
+``val``, ``valid``), ``test.txt``; Durrett's ``acl2016_eval.txt`` is read as the test list. Where
+there are none, the published description is followed: articles of 2003 to 2006 with a summary
+train, those of 2007 with a summary of at least 50 words are the test split. The dev split is then
+the last 4,000 of the former by id: PreSumm's own choice is not published. The 50 words are asked of
+the test split alone, since 96,834 + 4,000 is all of Durrett's 100,834 training articles.
 """
 
 import re
@@ -19,11 +21,12 @@ from dwindle.data.example import Example, Split
 from dwindle.data.files import Lines, folder, split_file
 from dwindle.data.finish import finish
 from dwindle.data.pairs import pairs
-from dwindle.data.sentences import split as sentences
+from dwindle.data.script import sentences
 from dwindle.data.settings import DataSettings
 
 _ADVICE = (
-    "NYT50 is licensed: get LDC2008T19 from catalog.ldc.upenn.edu, unpack it, and give the folder of its .xml files"
+    "NYT50 is licensed: get LDC2008T19 from catalog.ldc.upenn.edu, unpack it, and give the folder "
+    "of its .xml files"
 )
 SHORTEST = 50
 """Words of a test summary."""
@@ -31,7 +34,8 @@ DEV = 4_000
 _YEARS = ("2003", "2004", "2005", "2006")
 _TEST_YEAR = "2007"
 _YEAR = re.compile(r"(?:19|20)\d\d")
-# What a librarian notes after a summary: pictures, and the length of the article, such as "2 photos, map (M)".
+# What a librarian notes after a summary: pictures, and the length of the article, such as "2
+# photos, map (M)".
 _LENGTH = re.compile(r"\s*\([SML]\)\s*$")
 _PICTURES = "photos?|graphs?|charts?|maps?|tables?|drawings?|diagrams?|cartoons?|lists?|recipes?"
 _NOTE = re.compile(rf"(?:(?:\d+\s+)?(?:{_PICTURES})[\s,.]*(?:and\s+)?)+", re.IGNORECASE)
@@ -52,9 +56,14 @@ def _listed(file: Path, files: dict[str, Path]) -> list[str]:
     ids = [line.strip().removesuffix(".xml") for line in Lines(file) if line.strip()]
     missing = [id for id in ids if id not in files]
     if missing:
-        raise ValueError(f"{file} names {len(missing)} articles that are not there, such as {missing[0]}: {_ADVICE}")
+        raise ValueError(
+            f"{file} names {len(missing)} articles that are not there, such as {missing[0]}: "
+            f"{_ADVICE}"
+        )
     if len(set(ids)) < len(ids):
-        raise ValueError(f"{file} names {next(id for id in ids if ids.count(id) > 1)} twice: ids must differ")
+        raise ValueError(
+            f"{file} names {next(id for id in ids if ids.count(id) > 1)} twice: ids must differ"
+        )
     return ids
 
 
@@ -73,7 +82,9 @@ def _described(place: Path, files: dict[str, Path], split: Split) -> list[str]:
                 found.append(id)
     chosen = {"train": found[:-DEV], "dev": found[-DEV:], "test": found}[split]
     if not chosen:
-        raise ValueError(f"no article of {', '.join(years)} is left for the {split} split: {_ADVICE}")
+        raise ValueError(
+            f"no article of {', '.join(years)} is left for the {split} split: {_ADVICE}"
+        )
     return chosen
 
 

@@ -1,15 +1,17 @@
-"""Texts that take time to read, kept: a split is read, split into sentences and tokenised once, on all cores, and from
-then on mapped from the user's cache. What is kept is named after the settings and the files it was made of.
+"""Texts that take time to read, kept: a split is read, split into sentences and tokenised once, on
+all cores, and from then on mapped from the user's cache. What is kept is named after the settings
+and the files it was made of.
 """
 
 import json
 import mmap
 import multiprocessing
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
@@ -17,23 +19,35 @@ from typing import Any, overload
 import dwindle
 from dwindle.data.example import Example, Split
 from dwindle.data.settings import DataSettings
-from dwindle.folder import cache, machine
+from dwindle.system import cache, machine
 
 _TEXTS, _PLACES = "texts.jsonl", "places.npy"
 _CHUNK = 64
+_PIECE = 1 << 20
 _SAMPLE = 16
 
 Read = Callable[[DataSettings, Split], Sequence[Example]]
 
 
 def prepared(settings: DataSettings, split: Split, read: Read) -> "Prepared":
-    """The examples that ``read`` gives, from the cache. Faults are found while they are read for the first time."""
+    """The examples that ``read`` gives, from the cache. Faults are found while they are read for
+    the first time."""
     given = settings.path
     local = given is not None and Path(given).expanduser().exists()
-    examples = None if local else read(settings, split)  # a data set of the hub is there at once, and has no date
-    made_of = _stamp(Path(given).expanduser()) if examples is None and given else _sample(examples or [])
-    key = [asdict(settings) | {"size": settings.size.of(split)}, split, made_of, dwindle.__version__]
-    return Prepared(cache.kept("texts", key, lambda made: _write(made, examples or read(settings, split))))
+    # a data set of the hub is there at once, and has no date
+    examples = None if local else read(settings, split)
+    made_of = (
+        _stamp(Path(given).expanduser()) if examples is None and given else _sample(examples or [])
+    )
+    key = [
+        asdict(settings) | {"size": settings.size.of(split)},
+        split,
+        made_of,
+        dwindle.__version__,
+    ]
+    return Prepared(
+        cache.kept("texts", key, lambda made: _write(made, examples or read(settings, split)))
+    )
 
 
 class Prepared(Sequence[Example]):
@@ -56,6 +70,11 @@ class Prepared(Sequence[Example]):
     @property
     def fingerprint(self) -> str:
         return self.folder.name
+
+    @property
+    def lines(self) -> Iterator[bytes]:
+        """All examples as they are written, in pieces."""
+        return (self._bytes[start : start + _PIECE] for start in range(0, len(self._bytes), _PIECE))
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -81,17 +100,50 @@ def fingerprint(examples: Sequence[Example]) -> str:
     return found.hexdigest()
 
 
+def content(examples: Sequence[Example]) -> str:
+    """Equal for the same texts in the same order, wherever they were read from and by whichever
+    version. Of images only the names count."""
+    found = blake2b(digest_size=12)
+    lines = (
+        examples.lines if isinstance(examples, Prepared) else _chunk(examples, (0, len(examples)))
+    )
+    for line in lines:
+        found.update(line)
+    return found.hexdigest()
+
+
 def _stamp(path: Path) -> list[Any]:
-    """The files at a path: their names, sizes and dates."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    told = ((file, file.stat()) for file in files if file.is_file())
-    return [[str(file.relative_to(path)), stat.st_size, stat.st_mtime_ns] for file, stat in told]
+    """The files at a path, in linked folders too: their names and the digests of what they hold.
+    Sizes and dates would be quicker to ask for, but a copy can keep both."""
+    told = []
+    for file in sorted(_files(path)):
+        with file.open("rb") as opened:
+            told.append([str(file.relative_to(path)), file_digest(opened, "blake2b").hexdigest()])
+    return told
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """All files at or below a path. A link that leads back up is followed once."""
+    if not path.is_dir():
+        yield path
+        return
+    seen: set[str] = set()
+    for folder, folders, names in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (file for name in names if (file := Path(folder, name)).is_file())
 
 
 def _sample(examples: Sequence[Example]) -> list[Any]:
-    """How many there are, and a few of them."""
+    """The number of examples, and a few of them."""
     some = range(0, len(examples), max(len(examples) // _SAMPLE, 1))
-    return [len(examples), [[e.id, e.source, e.references] for e in map(examples.__getitem__, some)]]
+    return [
+        len(examples),
+        [[e.id, e.source, e.references] for e in map(examples.__getitem__, some)],
+    ]
 
 
 def _write(folder: Path, examples: Sequence[Example]) -> None:
@@ -112,7 +164,8 @@ def _lines(examples: Sequence[Example]) -> Iterator[bytes]:
         for span in spans:
             yield from _chunk(examples, span)
         return
-    # With fork the examples are inherited, not copied. The children only read and tokenise: no thread, no BLAS.
+    # With fork the examples are inherited, not copied. The children only read and tokenise: no
+    # thread, no BLAS.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

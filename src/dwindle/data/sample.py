@@ -5,4 +5,6 @@ from importlib import resources
 
 def article() -> str:
     """One sentence a line."""
-    return resources.files("dwindle.data").joinpath("sample.txt").read_text(encoding="utf-8").strip()
+    return (
+        resources.files("dwindle.data").joinpath("sample.txt").read_text(encoding="utf-8").strip()
+    )

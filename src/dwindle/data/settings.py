@@ -10,20 +10,22 @@ from dwindle.data.worlds.scenes import Scenes
 
 @dataclass(frozen=True)
 class Size:
-    """How many examples of each split to take, from the start. None: all there are."""
+    """Number of examples taken from the start of each split. None: all of them."""
 
     train: int | None = None
-    """Pairs to train on."""
+    """Number of pairs to train on."""
     dev: int | None = None
-    """Pairs to watch training with."""
+    """Number of pairs to measure training on."""
     test: int | None = None
-    """Pairs to decode and score."""
+    """Number of pairs to decode and score."""
 
     def __post_init__(self) -> None:
         for split in SPLITS:
             wanted = self.of(split)
             if wanted is not None and wanted < 1:
-                raise ValueError(f"size.{split} is {wanted}: give at least 1, or leave it out for all")
+                raise ValueError(
+                    f"size.{split} is {wanted}: give at least 1, or leave it out for all"
+                )
 
     def of(self, split: Split) -> int | None:
         wanted: int | None = getattr(self, split)
@@ -32,27 +34,35 @@ class Size:
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which corpus, where it is, how much of it."""
+    """The data part of a recipe: the corpus, where it is, and how much of it is used."""
 
     corpus: str
-    """A name from `dwindle.data.load.CORPORA`."""
+    """Name of the corpus: a key of ``dwindle.data.load.CORPORA``."""
     path: str | None = None
-    """Its folder or file; `hub:NAME` for a data set of the `datasets` hub. Synthetic worlds have none."""
+    """Folder or file of the corpus; ``hub:NAME`` for a hub data set. Synthetic worlds have none."""
     size: Size = field(default_factory=Size)
-    """How many examples of each split."""
+    """Number of examples of each split."""
     seed: int = 1
     """Seed of a synthetic world."""
     source: str | None = None
-    """Column (jsonl) or file ending (lines) of the sources. None: the corpus's own."""
+    """Column (jsonl) or file ending (lines) of the sources. None: the default of the corpus."""
     target: str | None = None
-    """Column (jsonl) or file ending (lines) of the references. None: the corpus's own."""
+    """Column (jsonl) or file ending (lines) of the references. None: the default of the corpus."""
     moses: bool = False
     """Normalise punctuation and tokenise sources and references as Moses does."""
+    ptb: bool = False
+    """Tokenise sources and references like the Penn Treebank, sentence by sentence (English)."""
     lowercase: bool = False
     """Lower-case sources and references."""
+    presumm: bool = False
+    """Filter source sentences and pairs as PreSumm's ``data_builder.py`` does."""
     newsroom: Newsroom = field(default_factory=Newsroom)
-    """Knobs of the synthetic world of that name."""
+    """Settings of the synthetic world ``newsroom``."""
     phrasebook: Phrasebook = field(default_factory=Phrasebook)
-    """Knobs of the synthetic world of that name."""
+    """Settings of the synthetic world ``phrasebook``."""
     scenes: Scenes = field(default_factory=Scenes)
-    """Knobs of the synthetic world of that name; `path` is where its features are kept (none: the user's cache)."""
+    """Settings of ``scenes``; ``path``: folder of its features (None: the user's cache)."""
+
+    def __post_init__(self) -> None:
+        if self.moses and self.ptb:
+            raise ValueError("data: moses and ptb are two ways to tokenise: give one of them")

@@ -1,5 +1,5 @@
-"""See's ``.bin`` files: records of an 8-byte length and a serialised ``tf.Example``, read without TensorFlow. Knows
-just as much of protocol buffers as that takes.
+"""See's ``.bin`` files: records of an 8-byte length and a serialised ``tf.Example``, read without
+TensorFlow. Knows just as much of protocol buffers as that takes.
 
 A record is ``Example{1: Features{1: entry{1: key, 2: Feature{1: BytesList{1: value}}}}}``.
 """
@@ -12,6 +12,9 @@ from pathlib import Path
 from dwindle.data.example import Split
 from dwindle.data.files import split_names
 
+_VARINT = 10
+"""Bytes of the longest number."""
+
 
 def chunks(place: Path, split: Split) -> list[Path]:
     """``train_000.bin``, ... or ``train.bin``, in a folder or anywhere below it."""
@@ -23,7 +26,7 @@ def chunks(place: Path, split: Split) -> list[Path]:
 
 
 def records(file: Path) -> Iterator[tuple[int, int]]:
-    """Where each record of a file starts, and its length."""
+    """Start and length of each record of a file."""
     size, start = file.stat().st_size, 0
     with file.open("rb") as content:
         while start < size:
@@ -54,7 +57,8 @@ def _feature(entry: bytes) -> tuple[str, bytes]:
 
 
 def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
-    """The values of one field of a message; all fields of these messages have a length and bytes (wire type 2)."""
+    """The values of one field of a message; all fields of these messages have a length and bytes
+    (wire type 2)."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -69,9 +73,9 @@ def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     """Seven bits a byte, the lowest first; the eighth says that more follow."""
     value = shift = 0
-    while True:
-        byte = message[at]
+    for byte in message[at : at + _VARINT]:
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
+    raise ValueError("a number without an end")

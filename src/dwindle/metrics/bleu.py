@@ -1,8 +1,9 @@
-"""BLEU: the statistics of `sacrebleu`, on its own tokens or on Moses tokens as in the translation papers.
+"""BLEU: the statistics of `sacrebleu`, on its own tokens or, as translation papers, on Moses'.
 
-Papineni et al. (2002), smoothed as sacrebleu does ("exp"). Newlines inside a text count as spaces. ``+compound`` is
-what fairseq's ``compound_split_bleu.sh`` does to the English-German outputs of Ott et al. (2018): their texts were
-tokenised by Moses without its aggressive hyphens, and the script parts the hyphens, once, on both sides.
+Papineni et al. (2002), smoothed as sacrebleu does ("exp"). Newlines inside a text count as spaces.
+``+compound`` is what fairseq's ``compound_split_bleu.sh`` does to the English-German outputs of Ott
+et al. (2018): their texts were tokenised by Moses without its aggressive hyphens, and the script
+parts the hyphens, once, on both sides.
 """
 
 import re
@@ -12,23 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from dwindle.folder.outputs import Item
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Count, Metric
 from dwindle.metrics.signature import made
+from dwindle.runfiles.outputs import Item
 
 KIND = Kind("bleu", "BLEU", 1)
 _ORDER = 4
+_LONGEST = 500_000
+"""Characters of one text: sacrebleu then takes some seconds."""
+_BY_SPACES = ("13a", "intl", "none")
+"""Tokenizers of sacrebleu that split at spaces only: a Chinese sentence would be one word."""
 _COMPOUND = re.compile(r"(\S)-(\S)", re.ASCII)  # Perl's \s, on bytes, knows ASCII blanks only
 
 
 @dataclass(frozen=True)
 class Bleu:
-    """Row of ten counts: length of output and of the closest reference, matched 1..4-grams, 1..4-grams.
+    """Row of ten counts: length of output and closest reference, matched 1..4-grams, 1..4-grams.
 
-    ``moses``: tokenise for this language as Moses does, then let sacrebleu only split at spaces; the empty
-    string leaves tokenising to sacrebleu's ``tokens``. Hyphens are Moses' aggressive ones (rich @-@ text), or
-    with ``compound`` those of the papers since Vaswani et al. (2017): rich ##AT##-##AT## text.
+    ``moses``: tokenise for this language as Moses does, then let sacrebleu only split at spaces;
+    the empty string leaves tokenising to sacrebleu's ``tokens``. Hyphens are Moses' aggressive ones
+    (rich @-@ text), or with ``compound`` those of the papers since Vaswani et al. (2017): rich
+    ##AT##-##AT## text.
     """
 
     tokens: str = "13a"
@@ -37,6 +43,11 @@ class Bleu:
     needs: frozenset[str] = frozenset({"references"})
 
     def row(self, item: Item) -> list[float]:
+        if (longest := max(map(len, (item.hypothesis, *item.references)))) > _LONGEST:
+            raise ValueError(
+                f"item {item.id!r} has a text of {longest:,} characters, which takes BLEU too "
+                f"long: cut it to {_LONGEST:,}, or take chrf"
+            )
         references = [self._prepare(reference) for reference in item.references]
         score = _sacrebleu(self.tokens).sentence_score(self._prepare(item.hypothesis), references)
         return [score.sys_len, score.ref_len, *score.counts, *score.totals]
@@ -44,7 +55,9 @@ class Bleu:
     def _prepare(self, text: str) -> str:
         text = text.replace("\n", " ")
         if self.moses:
-            text = _moses(self.moses).tokenize(text, aggressive_dash_splits=not self.compound, return_str=True)
+            text = _moses(self.moses).tokenize(
+                text, aggressive_dash_splits=not self.compound, return_str=True
+            )
         if self.compound:
             text = _COMPOUND.sub(r"\1 ##AT##-##AT## \2", text)
         return text
@@ -54,7 +67,8 @@ def bleu(sums: Array, items: Count) -> Array:
     """BLEU (...) of summed statistics (..., 10), for all resamples at once."""
     own, reference = sums[..., 0], sums[..., 1]
     matched, total = sums[..., 2 : 2 + _ORDER], sums[..., 2 + _ORDER :]
-    # Each order without a match counts as half of one match, the next such order as a quarter, and so on.
+    # Each order without a match counts as half of one match, the next such order as a quarter, and
+    # so on.
     zeros = np.cumsum((matched == 0) & (total > 0), axis=-1)
     smoothed = np.where(matched > 0, matched, 0.5**zeros)
     possible = (total > 0).all(-1) & (matched > 0).any(-1)
@@ -64,12 +78,16 @@ def bleu(sums: Array, items: Count) -> Array:
 
 
 def metrics(option: str = "") -> list[Metric]:
-    """``""`` is sacrebleu with its tokens 13a; ``none`` splits at spaces; ``moses``, ``moses-de`` tokenises
-    as Moses does for that language (English unless said); else a tokenizer of sacrebleu. ``+compound``, for
-    German only, parts compounds: moses-de+compound, or none+compound for text that is tokenised already."""
+    """``""`` is sacrebleu with its tokens 13a; ``none`` splits at spaces; ``moses``, ``moses-de``
+    tokenises as Moses does for that language (English unless said); else a tokenizer of sacrebleu.
+    ``+compound``, for German only, parts compounds: moses-de+compound, or none+compound for text
+    that is tokenised already."""
     tokens, *more = option.split("+")
     if more not in ([], ["compound"]):
-        raise ValueError(f"bleu has no option {option!r}: only +compound can be added, as in bleu:moses-de+compound")
+        raise ValueError(
+            f"bleu has no option {option!r}: only +compound can be added, as in "
+            "bleu:moses-de+compound"
+        )
     if more and tokens not in ("moses-de", "none"):
         raise ValueError(
             f"bleu has no option {option!r}: compounds are split in German only, "
@@ -80,7 +98,8 @@ def metrics(option: str = "") -> list[Metric]:
         language, sacre = tokens.removeprefix("moses").removeprefix("-") or "en", "none"
     else:
         sacre = tokens or "13a"
-    reduction = Bleu(sacre, language, bool(more))
+    spaces = {"spaces"} if sacre in _BY_SPACES else set()
+    reduction = Bleu(sacre, language, bool(more), frozenset({"references", *spaces}))
     settings = made(
         case="mixed",
         eff="no",
@@ -96,18 +115,21 @@ def metrics(option: str = "") -> list[Metric]:
 
 @cache
 def _sacrebleu(tokens: str) -> Any:
-    """The scorer; ``effective_order`` only keeps it from warning, for its counts are used and not its
-    score."""
+    """The scorer; ``effective_order`` only prevents its warning, for just its counts are used."""
     _version()
     from sacrebleu.metrics.bleu import BLEU
 
     if tokens not in BLEU.TOKENIZERS:
-        raise ValueError(f"sacrebleu has no tokenizer {tokens!r}: choose one of {', '.join(BLEU.TOKENIZERS)}")
+        raise ValueError(
+            f"sacrebleu has no tokenizer {tokens!r}: choose one of {', '.join(BLEU.TOKENIZERS)}"
+        )
     try:
         return BLEU(tokenize=tokens, effective_order=True, force=True)
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"sacrebleu's tokenizer {tokens!r} cannot be used here: {reason}") from None
+        raise ValueError(
+            f"sacrebleu's tokenizer {tokens!r} cannot be used here: {reason}"
+        ) from None
 
 
 def _version() -> str:
@@ -123,5 +145,7 @@ def _moses(language: str) -> Any:
     try:
         from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
     except ModuleNotFoundError:
-        raise ValueError("bleu:moses needs sacremoses: type pip install 'dwindle[metrics]'") from None
+        raise ValueError(
+            "bleu:moses needs sacremoses: type pip install 'dwindle[metrics]'"
+        ) from None
     return MosesTokenizer(lang=language)

@@ -1,10 +1,10 @@
-"""Every metric by name. A name is a group (``rouge``) or a member of one (``rouge1``), with an option after a colon
-(``rouge:recall``, ``bleu:moses-de``, ``mover:PATH``)."""
+"""Every metric by name. A name is a group (``rouge``) or a member of one (``rouge1``), with an
+option after a colon (``rouge:recall``, ``bleu:moses-de``, ``mover:PATH``)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
-from dwindle.folder.outputs import Outputs
 from dwindle.metrics import (
     bleu,
     chrf,
@@ -12,6 +12,7 @@ from dwindle.metrics import (
     coco_bleu,
     copied,
     entropy,
+    invented,
     layout,
     length,
     moverscore,
@@ -21,17 +22,20 @@ from dwindle.metrics import (
     world,
 )
 from dwindle.metrics.kind import Kind, split
-from dwindle.metrics.score import Metric
+from dwindle.metrics.score import WRITTEN, Metric, objection
+from dwindle.runfiles.outputs import Outputs
 
 
 @dataclass(frozen=True)
 class Group:
-    """Metrics that are reduced together: how they are built from an option, and what they are."""
+    """Metrics that share a reduction: their kinds, and how to build them from an option."""
 
     build: Callable[[str], list[Metric]]
     kinds: tuple[Kind, ...]
+    asks: str = ""
+    """Thing that the option must name, if the group needs one; else empty."""
     default: bool = False
-    """Whether it is measured wherever the outputs allow it, without being asked for."""
+    """True if it is measured wherever the outputs allow it, without being asked for."""
 
 
 GROUPS = {
@@ -41,10 +45,11 @@ GROUPS = {
     "coco-bleu": Group(coco_bleu.metrics, coco_bleu.KINDS),
     "cider": Group(cider.metrics, (cider.CIDER,)),
     "cider-d": Group(cider.metrics_d, (cider.CIDER_D,)),
-    "mover": Group(moverscore.metrics, moverscore.KINDS),
+    "mover": Group(moverscore.metrics, moverscore.KINDS, asks="an encoder"),
     "repetition": Group(repetition.metrics, repetition.KINDS, default=True),
     "novelty": Group(novelty.metrics, novelty.KINDS, default=True),
     "copied": Group(copied.metrics, (copied.SHARE, copied.LONGEST), default=True),
+    "invented": Group(invented.metrics, (invented.NUMBERS, invented.NAMES)),
     "layout": Group(layout.metrics, layout.KINDS, default=True),
     "length": Group(length.metrics, (length.LENGTH, length.SENTENCES, length.RATIO), default=True),
     "entropy": Group(entropy.metrics, entropy.KINDS, default=True),
@@ -55,13 +60,15 @@ _KINDS = {kind.name: kind for group in GROUPS.values() for kind in group.kinds}
 
 
 def find(names: Sequence[str]) -> list[Metric]:
-    """The metrics of these names, in order, each once. The option of a member is that of its group."""
+    """The metrics of these names, in order, each once. A member has its group's option."""
     found: dict[str, Metric] = {}
     for name in names:
         head, _, option = name.partition(":")
         owner = head if head in GROUPS else _OWNERS.get(head)
         if owner is None:
-            raise ValueError(f"no metric is called {head!r}: choose from {', '.join(GROUPS)}")
+            near = get_close_matches(head, [*GROUPS, *_OWNERS], 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(GROUPS)}"
+            raise ValueError(f"no metric is called {head!r}: {hint}")
         metrics = GROUPS[owner].build(option)
         if head not in GROUPS:
             metrics = [m for m in metrics if split(m.name).kind == head]
@@ -74,21 +81,50 @@ def find(names: Sequence[str]) -> list[Metric]:
     return list(found.values())
 
 
+def ready(names: Sequence[str]) -> list[str]:
+    """These names without those that lack a required option, such as ``mover`` alone."""
+    return [name for name in names if ":" in name or not _asks(name)]
+
+
+def waiting(names: Sequence[str]) -> list[str]:
+    """A sentence for each name that lacks a required option and is therefore not measured."""
+    asked = [name for name in names if name not in ready(names)]
+    return [
+        f"{name} is not measured: name {_asks(name)} with metrics.{name}=FOLDER" for name in asked
+    ]
+
+
+def _asks(name: str) -> str:
+    owner = name if name in GROUPS else _OWNERS.get(name, "")
+    return GROUPS[owner].asks if owner else ""
+
+
 def defaults(*systems: Outputs) -> list[Metric]:
-    """What is measured when nothing was asked for: every quick metric that all of these systems allow."""
+    """The default metrics: every quick one that all of these systems allow."""
     metrics = find([name for name, group in GROUPS.items() if group.default])
-    return [metric for metric in metrics if all(metric.reduction.needs <= system.has for system in systems)]
+    there = frozenset.intersection(*(system.has for system in systems)) | WRITTEN
+    found = [metric for metric in metrics if metric.reduction.needs <= there]
+    return [metric for metric in found if not any(objection(system, metric) for system in systems)]
 
 
 def kind(name: str) -> Kind:
-    """What the metric of this full name is; one that is not of this house has a name and nothing more."""
+    """The kind of the metric with this full name; an unknown metric has only its name."""
     parts = split(name)
-    known = _KINDS.get(f"{parts.kind}:{parts.option}") or _KINDS.get(parts.kind) or Kind(parts.kind, parts.kind)
+    known = (
+        _KINDS.get(f"{parts.kind}:{parts.option}")
+        or _KINDS.get(parts.kind)
+        or Kind(parts.kind, parts.kind)
+    )
     return replace(known, better=0) if parts.half == "gap" else known
 
 
+def with_arrow(name: str) -> str:
+    """A metric's full name, with an arrow up or down if higher or lower is better."""
+    return f"{name} {kind(name).arrow}".rstrip()
+
+
 def title(name: str, unit: bool = True) -> str:
-    """A metric's full name for people: title, option, unit (which a sentence does without), half."""
+    """A metric's full name for people: title, option, unit (not in a sentence), half."""
     parts, known = split(name), kind(name)
     option = f" {parts.option}" if parts.option and ":" not in known.name else ""
     half = "long less short" if parts.half == "gap" else parts.half

@@ -1,11 +1,12 @@
 """CIDEr and CIDEr-D (Vedantam et al., 2015), for scoring and as a training reward.
 
-What captioning papers print as CIDEr is the output of the COCO tool, which computes CIDEr-D: tf-idf cosine of
-1- to 4-grams, hypothesis counts clipped to the reference's, times a Gaussian of the difference in length.
-Here ``cider`` and ``cider-d`` both are that, and ``cider:plain`` is the first formula of the article, without
-clip and Gaussian. Scale: 0 to 10, as the tool (papers multiply by 100). The tool lower-cases and drops
-punctuation before it counts, and so do the words of this room; text that went through a tokenizer already is
-split at spaces by ``cider:spaces``, as the tool does after its own.
+What captioning papers print as CIDEr is the output of the COCO tool, which computes CIDEr-D: tf-idf
+cosine of 1- to 4-grams, hypothesis counts clipped to the reference's, times a Gaussian of the
+difference in length. Here ``cider`` and ``cider-d`` both are that, and ``cider:plain`` is the first
+formula of the article, without clip and Gaussian. Scale: 0 to 10, as the tool (papers multiply by
+100). The tool lower-cases and drops punctuation before it counts, and so do the words of this room;
+text that went through a tokenizer already is split at spaces by ``cider:spaces``, as the tool does
+after its own.
 """
 
 import math
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dwindle.folder.outputs import Outputs
+from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.signature import made
-from dwindle.metrics.words import words
+from dwindle.runfiles.outputs import Outputs
 
 CIDER, CIDER_D = Kind("cider", "CIDEr", 1, decimals=4), Kind("cider-d", "CIDEr-D", 1, decimals=4)
 _ORDER = 4
@@ -28,8 +29,8 @@ _WORD_BITS = 32
 
 
 def _grams(ids: Sequence[int]) -> list[Counter[int]]:
-    """The counts of 1-, 2-, 3- and 4-grams. An n-gram is one integer, 32 bits a word: far quicker than a
-    tuple."""
+    """The counts of 1-, 2-, 3- and 4-grams. An n-gram is one integer, 32 bits a word: far quicker
+    than a tuple."""
     grams = list(ids)
     counts = [Counter(grams)]
     for n in range(1, _ORDER):
@@ -40,8 +41,7 @@ def _grams(ids: Sequence[int]) -> list[Counter[int]]:
 
 @dataclass(frozen=True)
 class _Reference:
-    """A reference, for each order: (n-gram, its idf, its tf-idf) and their norm; and its length in
-    bigrams."""
+    """A reference: for each order (n-gram, idf, tf-idf) and their norm; its length in bigrams."""
 
     terms: list[list[tuple[int, float, float]]]
     norms: list[float]
@@ -51,11 +51,14 @@ class _Reference:
 class CiderScorer:
     """Rewards against references, with document frequencies counted once.
 
-    ``documents``: the references of each image (or item) of the corpus that gives the document frequencies; a
-    document frequency is the number of images with the n-gram in a reference. Vectors of references are kept.
+    ``documents``: the references of each image (or item) of the corpus that gives the document
+    frequencies; a document frequency is the number of images with the n-gram in a reference.
+    Vectors of references are kept.
     """
 
-    def __init__(self, documents: Iterable[Sequence[str]], plain: bool = False, unicode_words: bool = False) -> None:
+    def __init__(
+        self, documents: Iterable[Sequence[str]], plain: bool = False, unicode_words: bool = False
+    ) -> None:
         self._plain = plain
         self._tokens = words if unicode_words else str.split
         self._numbers: dict[str, int] = {}
@@ -67,9 +70,14 @@ class CiderScorer:
                 frequency.update({gram for text in texts for gram in text[order]})
             count += 1
         if not count:
-            raise ValueError("CIDEr needs documents to count frequencies in: give at least one list of references")
+            raise ValueError(
+                "CIDEr needs documents to count frequencies in: give at least one list of "
+                "references"
+            )
         self._unseen = math.log(count)
-        self._idf = [{gram: self._unseen - math.log(n) for gram, n in f.items()} for f in frequencies]
+        self._idf = [
+            {gram: self._unseen - math.log(n) for gram, n in f.items()} for f in frequencies
+        ]
         self._references: dict[str, _Reference] = {}
 
     def reward(self, hypothesis: str, references: Sequence[str]) -> float:
@@ -101,7 +109,10 @@ class CiderScorer:
             ids = self._ids(text)
             grams = _grams(ids)
             terms = [
-                [(gram, idf.get(gram, self._unseen), n * idf.get(gram, self._unseen)) for gram, n in counts.items()]
+                [
+                    (gram, idf.get(gram, self._unseen), n * idf.get(gram, self._unseen))
+                    for gram, n in counts.items()
+                ]
                 for idf, counts in zip(self._idf, grams, strict=True)
             ]
             reference = _Reference(terms, self._norms(grams), max(len(ids) - 1, 0))
@@ -116,8 +127,10 @@ class CiderScorer:
             for idf, counts in zip(self._idf, grams, strict=True)
         ]
 
-    def _cosines(self, grams: Sequence[Counter[int]], norms: Sequence[float], reference: _Reference) -> float:
-        """The sum over orders of the cosines; unless plain, the hypothesis's weights are clipped."""
+    def _cosines(
+        self, grams: Sequence[Counter[int]], norms: Sequence[float], reference: _Reference
+    ) -> float:
+        """The sum of the cosines of all orders, the hypothesis's weights clipped unless plain."""
         total = 0.0
         for mine, terms, a, b in zip(grams, reference.terms, norms, reference.norms, strict=True):
             if a and b:
@@ -147,12 +160,13 @@ class Cider:
 
 
 def metrics(option: str = "", kind: Kind = CIDER) -> list[Metric]:
-    """``""`` counts Unicode words, ``spaces`` what stands between spaces (for text that is tokenised); ``plain``
-    is CIDEr without clip and Gaussian; ``plain+spaces`` is both."""
+    """``""`` counts Unicode words, ``spaces`` what stands between spaces (for text that is
+    tokenised); ``plain`` is CIDEr without clip and Gaussian; ``plain+spaces`` is both."""
     chosen = set(option.split("+")) - {""}
     if not chosen <= ({"spaces"} if kind is CIDER_D else {"plain", "spaces"}):
         raise ValueError(
-            f"{kind.name} has no option {option!r}: write cider, cider:spaces, cider:plain or cider:plain+spaces"
+            f"{kind.name} has no option {option!r}: write cider, cider:spaces, cider:plain or "
+            "cider:plain+spaces"
         )
     plain, spaces = "plain" in chosen, "spaces" in chosen
     settings = made(
@@ -160,6 +174,7 @@ def metrics(option: str = "", kind: Kind = CIDER) -> list[Metric]:
         sigma="none" if plain else "6",
         df="references",
         tok="spaces" if spaces else "words",
+        scripts=None if spaces else SETTING,
     )
     return [Metric(kind, Cider(plain, spaces), (0,), mean, settings, option)]
 

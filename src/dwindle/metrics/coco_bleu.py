@@ -1,7 +1,8 @@
 """BLEU-1 to BLEU-4 as the COCO tool has them, for captions and image paragraphs.
 
-As `pycocoevalcap`: the closest reference's length, corpus counts, no smoothing, and BLEU-n the geometric mean of the
-first n precisions. Not comparable with ``bleu``, whose tokens and smoothing are others. Words are those of ``cider``.
+As `pycocoevalcap`: the closest reference's length, corpus counts, no smoothing, and BLEU-n the
+geometric mean of the first n precisions. Not comparable with ``bleu``, whose tokens and smoothing
+are others. Words are those of ``cider``.
 """
 
 from collections import Counter
@@ -9,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dwindle.folder.outputs import Item
+from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Count, Metric
 from dwindle.metrics.signature import made
-from dwindle.metrics.words import words
+from dwindle.runfiles.outputs import Item
 
 ORDERS = (1, 2, 3, 4)
 KINDS = tuple(Kind(f"bleu{n}", f"BLEU-{n}", 1) for n in ORDERS)
@@ -22,7 +23,7 @@ _SMALL, _TINY = 1e-9, 1e-15  # the tool's guards against nothing
 
 @dataclass(frozen=True)
 class CocoBleu:
-    """Row: length of output and of the closest reference, then for each n matched n-grams and n-grams."""
+    """Row: length of output and closest reference, then matched n-grams and n-grams for each n."""
 
     spaces: bool = False
     needs: frozenset[str] = frozenset({"references"})
@@ -56,7 +57,9 @@ def metrics(option: str = "") -> list[Metric]:
     """``bleu1`` to ``bleu4``; ``spaces`` for text that is tokenised."""
     if option not in ("", "spaces"):
         raise ValueError(f"coco-bleu has no option {option!r}: write coco-bleu or coco-bleu:spaces")
-    settings = made(tok=option or "words", smooth="none", length="closest")
+    settings = made(
+        tok=option or "words", scripts=None if option else SETTING, smooth="none", length="closest"
+    )
     return [
         Metric(kind, CocoBleu(bool(option)), tuple(range(2 + 2 * n)), bleu_n, settings, option)
         for n, kind in zip(ORDERS, KINDS, strict=True)

@@ -1,15 +1,15 @@
-"""Copying: how an output is made of runs of words of its source. Knows novelty and copied spans, both of
-which follow from one number a word: how long a run of the source can be read from here on.
+"""Copying: how an output is made of runs of words of its source. Knows novelty and copied spans,
+both of which follow from one number a word: how long a run of the source can be read from here on.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dwindle.folder.outputs import Item
+from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Metric, mean, percent
 from dwindle.metrics.signature import made
-from dwindle.metrics.words import words
+from dwindle.runfiles.outputs import Item
 
 ORDERS = (1, 2, 3, 4, 5)
 SPAN = 3
@@ -18,13 +18,14 @@ LONGEST = Kind("copied-longest", "longest copy", 0, "words", 1)
 
 
 def run_lengths(text: Sequence[str], source: Sequence[str]) -> list[int]:
-    """For each position of ``text``, the length of the longest run of ``source`` that starts there."""
+    """For each position of ``text``, the longest run of ``source`` that starts there."""
     places: dict[str, list[int]] = {word: [] for word in text}
     for place, word in enumerate(source):
         if word in places:
             places[word].append(place)
     lengths = [0] * len(text)
-    # ``runs[p]``: how long text and source agree from the position last seen and from source position p on.
+    # ``runs[p]``: how long text and source agree from the position last seen and from source
+    # position p on.
     runs: dict[int, int] = {}
     for i in range(len(text) - 1, -1, -1):
         runs = {p: runs.get(p + 1, 0) + 1 for p in places[text[i]]}
@@ -33,8 +34,8 @@ def run_lengths(text: Sequence[str], source: Sequence[str]) -> list[int]:
 
 
 def spans(lengths: Sequence[int], shortest: int = SPAN) -> list[tuple[int, int]]:
-    """Copied spans as (start, length), read greedily from the left: the longest run at each place, if long
-    enough."""
+    """Copied spans as (start, length), read greedily from the left: the longest run at each place,
+    if long enough."""
     found, i = [], 0
     while i < len(lengths):
         if lengths[i] >= shortest:
@@ -47,8 +48,8 @@ def spans(lengths: Sequence[int], shortest: int = SPAN) -> list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Copied:
-    """For each n: novel n-grams, n-grams, and the percentage. Then words inside copied spans, words, the
-    percentage, and the longest copied span."""
+    """For each n: novel n-grams, n-grams, and the percentage. Then words inside copied spans,
+    words, the percentage, and the longest copied span."""
 
     needs: frozenset[str] = frozenset({"source"})
 
@@ -66,11 +67,10 @@ class Copied:
 
 
 def metrics(option: str = "") -> list[Metric]:
-    """``copied-share`` is the percentage of words inside copied spans, ``copied-longest`` the mean longest
-    span."""
+    """``copied-share``: percentage of copied words; ``copied-longest``: mean longest span."""
     if option not in ("", "micro"):
         raise ValueError(f"copied has no option {option!r}: write copied (macro) or copied:micro")
-    settings = made(avg=option or "macro", span=f"{SPAN}+", tok="words")
+    settings = made(avg=option or "macro", span=f"{SPAN}+", tok="words", scripts=SETTING)
     first = 3 * len(ORDERS)
     if option:
         return [Metric(SHARE, Copied(), (first, first + 1), percent, settings, option)]

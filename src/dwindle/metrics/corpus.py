@@ -1,19 +1,21 @@
-"""What a corpus is like: pairs, lengths, vocabulary, and how much of the references is not in the sources (the
-paper's Table 8, and the reference rows of its Tables 14 and 15). One pass, nothing held but the vocabularies.
+"""Statistics of a corpus: pairs, lengths, vocabulary, and the share of references not in sources.
+
+These are the paper's Table 8 and the reference rows of its Tables 14 and 15. One pass, in which
+nothing is held but the vocabularies.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dwindle.data.example import Example
-from dwindle.folder.outputs import Item
+from dwindle.data.script import sentences, words
 from dwindle.metrics.copied import ORDERS, Copied
-from dwindle.metrics.words import sentences, words
+from dwindle.runfiles.outputs import Item
 
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """Of one split. Lengths are means over texts; what needs sources is None where the sources are images."""
+    """One split. Lengths are means over texts; numbers on sources are None if these are images."""
 
     pairs: int
     source_words: float | None
@@ -25,10 +27,12 @@ class CorpusStatistics:
     reference_vocabulary: int
     """Distinct words of the references."""
     novelty: tuple[float, ...] | None
-    """Percent of the references' n-grams that are not in their source, n = 1 to 5, mean over references."""
+    """Percent of the references' n-grams that their source lacks, n = 1 to 5; a mean."""
 
 
-def statistics(examples: Iterable[Example], progress: Callable[[int], None] = lambda done: None) -> CorpusStatistics:
+def statistics(
+    examples: Iterable[Example], progress: Callable[[int], None] = lambda done: None
+) -> CorpusStatistics:
     """Count a split; ``progress`` is told of each example."""
     pairs = 0
     source, reference = _Side(), _Side()

@@ -1,5 +1,5 @@
-"""Short and long: any metric on the half of the items with the shorter sources, on the other half, and the gap between
-them, which says whether a difference grows with length."""
+"""Short and long: any metric on the half of the items with the shorter sources, on the other half,
+and the gap between them, which says whether a difference grows with length."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,8 +14,8 @@ _SIDES = {"short": 0, "long": 1}
 def halved(statistics: Statistics) -> Statistics:
     """The statistics that the ``metrics`` of halves read.
 
-    Length is characters, for not every script has spaces between words; of equal lengths the earlier id is the
-    shorter; of an odd number of items the middle one is long.
+    Length is characters, for not every script has spaces between words; of equal lengths the
+    earlier id is the shorter; of an odd number of items the middle one is long.
     """
     system = statistics.system
     for item in system.items:
@@ -30,9 +30,13 @@ def halved(statistics: Statistics) -> Statistics:
 
 
 def metrics(whole: Sequence[Metric]) -> list[Metric]:
-    """Each metric as ``metric/short``, ``metric/long`` and ``metric/gap`` (long less short), so that no score hides
-    what it is of."""
-    return [made for metric in whole for made in (_side(metric, "short"), _side(metric, "long"), _gap(metric))]
+    """Each metric as ``metric/short``, ``metric/long`` and ``metric/gap`` (long less short), so
+    that no score hides what it is of."""
+    return [
+        made
+        for metric in whole
+        for made in (_side(metric, "short"), _side(metric, "long"), _gap(metric))
+    ]
 
 
 def _side(metric: Metric, half: str) -> Metric:

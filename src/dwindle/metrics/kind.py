@@ -1,5 +1,7 @@
-"""What a metric knows of itself, whatever its options: its title, which way is better, its unit, how many decimals
-mean something, whether it takes long. What it needs of an item is known by its reduction.
+"""``Kind``: facts about a metric that do not depend on its options.
+
+Its title, which way is better, its unit, how many decimals mean something, whether it takes long.
+The reduction of the metric knows which texts of an item it needs.
 """
 
 from dataclasses import dataclass
@@ -9,8 +11,8 @@ from dwindle.metrics.numbers import number
 
 Better = Literal[-1, 0, 1]
 HALVES = ("short", "long", "gap")
-"""What a metric can be of instead of all items: the half with the shorter sources, the other, or the second less the
-first."""
+"""Parts of the items that a value can be of: the half with the shorter sources, the half with the
+longer ones, or the value of the second less that of the first."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,12 @@ class Kind:
     name: str
     title: str
     better: Better = 0
-    """1: higher is better. -1: lower is. 0: neither can be said."""
+    """1 if higher is better, -1 if lower is, 0 if neither."""
     unit: str = ""
-    """Empty for a score."""
+    """Unit of the value, such as ``%``; empty for a score."""
     decimals: int = 2
     slow: bool = False
-    """Whether it takes minutes: a report then reads it from a run's scores and does not make it again."""
+    """True if it takes minutes: a report then reads it from a run's scores."""
 
     def text(self, value: float, sign: bool = False) -> str:
         """A value of this metric as it is printed."""
@@ -36,7 +38,7 @@ class Kind:
 
     @property
     def arrow(self) -> str:
-        """Points to the better side; empty where there is none."""
+        """An arrow up if higher is better, down if lower is; empty if neither."""
         return {1: "↑", -1: "↓", 0: ""}[self.better]
 
 
@@ -48,7 +50,11 @@ class Name(NamedTuple):
     half: str = ""
 
     def __str__(self) -> str:
-        return self.kind + (f":{self.option}" if self.option else "") + (f"/{self.half}" if self.half else "")
+        return (
+            self.kind
+            + (f":{self.option}" if self.option else "")
+            + (f"/{self.half}" if self.half else "")
+        )
 
 
 def split(name: str) -> Name:

@@ -1,18 +1,19 @@
-"""Layout: the first three sentences of a source, as a system (LEAD-3) and as a measure of bias towards them.
+"""Layout: the first three sentences of a source, as a system (LEAD-3) and as a measure of bias.
 
-Layout bias is the ROUGE F1 between an output and the first three sentences of its source. ROUGE-1 and ROUGE-2
-F1 are the same both ways; the union LCS of ROUGE-L is not, so both directions are given (the paper prints
-36.28 in Table 1 and 36.19 in Table 6 for the same pairs of texts). Lower is less biased.
+Layout bias is the ROUGE F1 between an output and the first three sentences of its source. ROUGE-1
+and ROUGE-2 F1 are the same both ways; the union LCS of ROUGE-L is not, so both directions are given
+(the paper prints 36.28 in Table 1 and 36.19 in Table 6 for the same pairs of texts). Lower is less
+biased.
 """
 
 from dataclasses import dataclass, replace
 
-from dwindle.folder.outputs import Item, Outputs
+from dwindle.data.script import SETTING, is_latin, sentences
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.rouge import measures, pair_hits, text
 from dwindle.metrics.score import Metric, mean
 from dwindle.metrics.signature import made
-from dwindle.metrics.words import sentences
+from dwindle.runfiles.outputs import Item, Outputs
 
 LEAD = 3
 KINDS = (
@@ -24,7 +25,7 @@ KINDS = (
 
 
 def lead(source: str) -> str:
-    """The first three sentences; newlines part sentences."""
+    """The first three sentences, one a line."""
     return "\n".join(sentences(source)[:LEAD])
 
 
@@ -39,13 +40,13 @@ def lead3(system: Outputs) -> Outputs:
 
 @dataclass(frozen=True)
 class Layout:
-    """F1 of ROUGE-1, ROUGE-2, ROUGE-L with the lead as reference, then ROUGE-L with the output as
-    reference."""
+    """F1 of ROUGE-1, -2, -L of the output with the lead as reference, then ROUGE-L in reverse."""
 
-    needs: frozenset[str] = frozenset({"source"})
+    needs: frozenset[str] = frozenset({"source", "sentences"})
 
     def row(self, item: Item) -> list[float]:
-        output, first = text(item.hypothesis), text(lead(item.source or ""))
+        start = lead(item.source or "")
+        output, first = (text(one, latin=is_latin(start)) for one in (item.hypothesis, start))
         pairs = [*pair_hits(first, output), pair_hits(output, first)[2]]
         return [100 * measures([pair], True)[2] for pair in pairs]
 
@@ -54,5 +55,7 @@ def metrics(option: str = "") -> list[Metric]:
     """``layout1``, ``layout2``, ``layoutL`` and ``layoutL-reverse``."""
     if option:
         raise ValueError(f"layout has no option {option!r}: write layout")
-    settings = made(lead=LEAD, measure="f1", tok="rouge-1.5.5", stem="porter+wordnet2.0")
+    settings = made(
+        lead=LEAD, measure="f1", tok="rouge-1.5.5", stem="porter+wordnet2.0", scripts=SETTING
+    )
     return [Metric(kind, Layout(), (i,), mean, settings) for i, kind in enumerate(KINDS)]

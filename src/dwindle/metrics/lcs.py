@@ -1,17 +1,19 @@
-"""Longest common subsequences for ROUGE-L: which tokens of a reference sentence are hit by a summary.
+"""Longest common subsequences for ROUGE-L: the tokens of a reference that a summary hits.
 
-Of all longest common subsequences of a pair, ROUGE-1.5.5 takes the one its table walk meets: from the end, a
-match goes diagonally, else up (towards shorter references) when that loses nothing, else left. `hits` gives
-exactly those positions, with one machine word a table row instead of a loop over its cells.
+Of all longest common subsequences of a pair, ROUGE-1.5.5 takes the one its table walk meets: from
+the end, a match goes diagonally, else up (towards shorter references) when that loses nothing, else
+left. `hits` gives exactly those positions, with one machine word a table row instead of a loop over
+its cells.
 """
 
 from collections.abc import Sequence
 
 
 def hits(reference: Sequence[int], sentences: Sequence[Sequence[int]]) -> set[int]:
-    """Positions of ``reference`` on the LCS with at least one of ``sentences`` (the union LCS of Lin, 2004).
+    """Positions of ``reference`` on the LCS with any of ``sentences`` (union LCS of Lin, 2004).
 
-    All sentences lie side by side in one integer, a bit a token, separated by a bit that stops carries.
+    All sentences lie side by side in one integer, a bit a token, separated by a bit that stops
+    carries.
     """
     columns, separators, spans = _layout(sentences)
     # Bit j of ``row`` is 0 where the LCS length grows from column j-1 to j (Hyyrö, 2004).
@@ -30,8 +32,10 @@ def hits(reference: Sequence[int], sentences: Sequence[Sequence[int]]) -> set[in
     return found
 
 
-def _layout(sentences: Sequence[Sequence[int]]) -> tuple[dict[int, int], int, list[tuple[int, int]]]:
-    """Bits of each token, the separating bits, and the (first bit, bit after the last) of each sentence."""
+def _layout(
+    sentences: Sequence[Sequence[int]],
+) -> tuple[dict[int, int], int, list[tuple[int, int]]]:
+    """Bits of each token, the separating bits, and each sentence's (first bit, end bit)."""
     columns: dict[int, int] = {}
     spans, separators, bit = [], 0, 0
     for sentence in sentences:
@@ -52,10 +56,13 @@ def _walk(rows: list[tuple[int, int, int, int]], start: int, end: int, found: se
         here = matches & window
         if not here:
             continue
-        # No match in the last column of the window, and the row above is as long: go up. Otherwise the walk
-        # goes left through cells that are all longer than those above them, until the next match: go
-        # diagonally.
-        if not here >> (window.bit_length() - 1) and (before & window).bit_count() == (after & window).bit_count():
+        # No match in the last column of the window, and the row above is as long: go up. Otherwise
+        # the walk goes left through cells that are all longer than those above them, until the next
+        # match: go diagonally.
+        if (
+            not here >> (window.bit_length() - 1)
+            and (before & window).bit_count() == (after & window).bit_count()
+        ):
             continue
         found.add(i)
         window &= (1 << (here.bit_length() - 1)) - 1

@@ -1,14 +1,14 @@
-"""Length: words and sentences of an output, and how many words it has for each word of the references."""
+"""Length: words and sentences of an output, and its words for each word of the references."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dwindle.folder.outputs import Item
+from dwindle.data.script import SETTING, sentences, words
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Count, Metric, mean
 from dwindle.metrics.signature import made
-from dwindle.metrics.words import sentences, words
+from dwindle.runfiles.outputs import Item
 
 LENGTH = Kind("length", "length", 0, "words", 1)
 RATIO = Kind("length:ratio", "length to reference")
@@ -28,9 +28,16 @@ class Length:
 
 @dataclass(frozen=True)
 class LengthRatio(Length):
-    """The same row, for a metric that cannot do without references."""
+    """The same row, for a metric that requires references."""
 
     needs: frozenset[str] = frozenset({"references"})
+
+
+@dataclass(frozen=True)
+class SentenceCount(Length):
+    """The same row, for a metric that requires the ends of sentences."""
+
+    needs: frozenset[str] = frozenset({"sentences"})
 
 
 def _ratio(sums: Array, items: Count) -> Array:
@@ -39,14 +46,13 @@ def _ratio(sums: Array, items: Count) -> Array:
 
 
 def metrics(option: str = "") -> list[Metric]:
-    """``length`` in words and ``sentences``, means over outputs; ``length:ratio`` to the references'
-    words."""
+    """``length`` in words and ``sentences``, means over outputs; ``length:ratio`` to references."""
     if option not in ("", "ratio"):
         raise ValueError(f"length has no option {option!r}: write length or length:ratio")
-    settings = made(tok="words")
+    settings = made(tok="words", scripts=SETTING)
     if option:
         return [Metric(RATIO, LengthRatio(), (0, 2), _ratio, settings)]
     return [
         Metric(LENGTH, Length(), (0,), mean, settings),
-        Metric(SENTENCES, Length(), (1,), mean, settings),
+        Metric(SENTENCES, SentenceCount(), (1,), mean, settings),
     ]

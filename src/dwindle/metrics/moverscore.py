@@ -1,13 +1,14 @@
-"""MoverScore (Zhao et al., 2019): one minus the cost of moving the words of an output onto those of a
-reference.
+"""MoverScore (Zhao et al., 2019): one minus the cost of moving an output's words to a reference.
 
-As the authors' first tool (the one of the article): a word is its first piece, without punctuation; its
-vector is the minimum, mean and maximum of the encoder's last five layers, each layer scaled to length 1; an
-n-gram is the idf-weighted mean of its words; cost is the squared Euclidean distance of n-grams scaled to
-length 1; mass is idf, counted in all outputs and in all references, a repeated text as often as it is there.
-Stop words, which the authors leave out of summaries but not of translations, can be named in a file. Times
-100, as the paper prints. The best of several references counts. MoverEncoder: any name or path that `transformers`
-loads. Heavy libraries are imported when the first score is asked for.
+As the authors' first tool (the one of the article): a word is its first piece, without punctuation;
+its vector is the minimum, mean and maximum of the encoder's last five layers, each layer scaled to
+length 1; an n-gram is the idf-weighted mean of its words; cost is the squared Euclidean distance of
+n-grams scaled to length 1; mass is idf, counted in all outputs and in all references, a repeated
+text as often as it is there. Stop words, which the authors leave out of summaries but not of
+translations, can be named in a file. Times 100, as the paper prints. The best of several references
+counts. A text in which no word counts scores 0; there the authors' tool prints one minus the
+largest of all distances, a penalty of its solver. MoverEncoder: any name or path that
+`transformers` loads. Heavy libraries are imported when the first score is asked for.
 """
 
 import math
@@ -21,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from dwindle.folder.outputs import Outputs
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, mean
 from dwindle.metrics.signature import made
+from dwindle.runfiles.outputs import Outputs
 
 KINDS = (Kind("mover1", "Mover-1", 1, slow=True), Kind("mover2", "Mover-2", 1, slow=True))
 _LAYERS, _BATCH = 5, 32
@@ -57,10 +58,11 @@ class Mover:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tokenised text: ids of all pieces, and which of them stand for a word."""
+    """A tokenised text: ids of all pieces, those that count, and whether these have a word."""
 
     ids: list[int]
     kept: list[int]
+    wordless: bool
 
 
 class MoverEncoder:
@@ -74,7 +76,9 @@ class MoverEncoder:
             from transformers import AutoModel, AutoTokenizer
             from transformers.utils import logging
         except ModuleNotFoundError as error:
-            raise ValueError(f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'") from None
+            raise ValueError(
+                f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'"
+            ) from None
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         logging.disable_progress_bar()  # of loading: the verbs have their own
         try:
@@ -82,18 +86,26 @@ class MoverEncoder:
             self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder") from None
+            raise ValueError(
+                f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder"
+            ) from None
         finally:
             logging.enable_progress_bar()
         if not self._tokenizer.is_fast:
-            raise ValueError(f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder")
+            raise ValueError(
+                f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder"
+            )
         positions = getattr(self._model.config, "max_position_embeddings", None) or 512
         self._limit = min(self._tokenizer.model_max_length, positions)
 
     def scores(
-        self, pairs: Sequence[tuple[str, str]], hypotheses: Sequence[str], references: Sequence[str], progress: Progress
+        self,
+        pairs: Sequence[tuple[str, str]],
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        progress: Progress,
     ) -> Array:
-        """Scores (P, 2) of pairs of hypothesis and reference; idf is counted in all hypotheses and all references."""
+        """Scores (P, 2) of pairs of hypothesis and reference; idf is that of all of either."""
         pieces = [self._pieces(texts) for texts in zip(*pairs, strict=True)]
         idfs = [_idf(self._pieces(texts)) for texts in (hypotheses, references)]
         scores = np.zeros((len(pairs), 2))
@@ -103,8 +115,13 @@ class MoverEncoder:
             batch = order[start : start + _BATCH]
             vectors = [self._vectors([side[i] for i in batch]) for side in pieces]
             for row, i in enumerate(batch):
+                if any(side[i].wordless for side in pieces):
+                    continue  # nothing to move: 0, as for an empty hypothesis
                 sides_of_pair = [
-                    (vectors[s][row], np.array([idfs[s][pieces[s][i].ids[k]] for k in pieces[s][i].kept]))
+                    (
+                        vectors[s][row],
+                        np.array([idfs[s][pieces[s][i].ids[k]] for k in pieces[s][i].kept]),
+                    )
                     for s in (0, 1)
                 ]
                 scores[i] = [100 * _similarity(sides_of_pair, n) for n in (1, 2)]
@@ -113,19 +130,29 @@ class MoverEncoder:
 
     def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
         encoded = self._tokenizer(
-            list(texts), truncation=True, max_length=self._limit, return_offsets_mapping=True, verbose=False
+            list(texts),
+            truncation=True,
+            max_length=self._limit,
+            return_offsets_mapping=True,
+            verbose=False,
         )
         result = []
         for i, text in enumerate(texts):
-            ids, words, offsets = encoded["input_ids"][i], encoded.word_ids(i), encoded["offset_mapping"][i]
+            ids = encoded["input_ids"][i]
+            words = encoded.word_ids(i)
+            offsets = encoded["offset_mapping"][i]
             kept = [
                 k
                 for k, word in enumerate(words)
-                # Pieces of no word are the tokenizer's own marks: they weigh nothing, but open and close
-                # 2-grams.
-                if word is None or ((k == 0 or words[k - 1] != word) and self._counts(text[slice(*offsets[k])].strip()))
+                # Pieces of no word are the tokenizer's own marks: they weigh nothing, but open and
+                # close 2-grams.
+                if word is None
+                or (
+                    (k == 0 or words[k - 1] != word)
+                    and self._counts(text[slice(*offsets[k])].strip())
+                )
             ]
-            result.append(Pieces(ids, kept))
+            result.append(Pieces(ids, kept, all(words[k] is None for k in kept)))
         return result
 
     def _counts(self, piece: str) -> bool:
@@ -137,10 +164,16 @@ class MoverEncoder:
 
         width = max(len(pieces.ids) for pieces in batch)
         pad = self._tokenizer.pad_token_id or 0
-        ids = torch.tensor([p.ids + [pad] * (width - len(p.ids)) for p in batch], device=self._device)
-        mask = torch.tensor([[1] * len(p.ids) + [0] * (width - len(p.ids)) for p in batch], device=self._device)
+        ids = torch.tensor(
+            [p.ids + [pad] * (width - len(p.ids)) for p in batch], device=self._device
+        )
+        mask = torch.tensor(
+            [[1] * len(p.ids) + [0] * (width - len(p.ids)) for p in batch], device=self._device
+        )
         with torch.inference_mode():
-            hidden = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+            hidden = self._model(
+                input_ids=ids, attention_mask=mask, output_hidden_states=True
+            ).hidden_states
             # hidden_states starts with the embeddings, which are not a layer.
             layers = torch.stack(hidden[1:][-_LAYERS:]).double()  # (layers, B, T, H)
             layers = layers / layers.norm(dim=-1, keepdim=True).clamp_min(1e-12)
@@ -164,8 +197,7 @@ def _similarity(sides: Sequence[tuple[Array, Array]], n: int) -> float:
 
 
 def _grams(vectors: Array, idf: Array, n: int) -> tuple[Array, Array]:
-    """Unit vectors (G, D) of n-grams and their mass (G,), which sums to 1; a text shorter than n is one
-    n-gram."""
+    """Unit vectors (G, D) of n-grams and their mass (G,), of sum 1; a short text is one n-gram."""
     n = min(n, len(vectors))
     windows = np.lib.stride_tricks.sliding_window_view(np.arange(len(vectors)), n)
     mass = idf[windows].sum(1)
@@ -180,10 +212,12 @@ _STOP = "+stop="
 
 
 def metrics(option: str = "") -> list[Metric]:
-    """``mover1`` and ``mover2``; the option names the encoder, and behind ``+stop=`` a file of stop words."""
+    """``mover1`` and ``mover2``; option: the encoder, then ``+stop=`` and a file of stop words."""
     encoder, given, file = option.partition(_STOP)
     if not encoder:
-        raise ValueError("MoverScore needs an encoder: name one as mover:ENCODER, a model's name or its folder")
+        raise ValueError(
+            "MoverScore needs an encoder: name one as mover:ENCODER, a model's name or its folder"
+        )
     stop = _stop_words(Path(file)) if given else frozenset()
     settings = made(
         encoder=encoder,
@@ -197,7 +231,10 @@ def metrics(option: str = "") -> list[Metric]:
         transformers=_version("transformers"),
     )
     called = Path(encoder).name + (f"{_STOP}{Path(file).name}" if given else "")
-    return [Metric(kind, Mover(encoder, stop), (i,), mean, settings, called) for i, kind in enumerate(KINDS)]
+    return [
+        Metric(kind, Mover(encoder, stop), (i,), mean, settings, called)
+        for i, kind in enumerate(KINDS)
+    ]
 
 
 def _stop_words(file: Path) -> frozenset[str]:
@@ -206,7 +243,8 @@ def _stop_words(file: Path) -> frozenset[str]:
         words = frozenset(file.read_text(encoding="utf-8").lower().split())
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"the stop words cannot be read from {str(file)!r} ({type(error).__name__}): name a text file"
+            f"the stop words cannot be read from {str(file)!r} ({type(error).__name__}): name a "
+            "text file"
         ) from None
     if not words:
         raise ValueError(f"{file} has no words: leave {_STOP}{file} out")

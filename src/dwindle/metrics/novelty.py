@@ -1,6 +1,7 @@
 """Novelty: which share of an output's n-grams does not stand in its source, for n = 1 to 5.
 
-100 times novel n-grams over n-grams, each occurrence counted, 0 if an output has no n-gram of that order.
+100 times novel n-grams over n-grams, each occurrence counted, 0 if an output has no n-gram of that
+order.
 """
 
 from dwindle.metrics.copied import ORDERS, Copied

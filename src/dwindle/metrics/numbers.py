@@ -1,13 +1,18 @@
-"""How numbers are written, everywhere: on the terminal, in reports, in Markdown and LaTeX. Knows no metric."""
+"""Formats numbers in one way everywhere: on the terminal, in reports, in Markdown and LaTeX.
+
+Knows no metric.
+"""
 
 MINUS = "\N{MINUS SIGN}"
 _MORE = 2
 
 
 def number(value: float, decimals: int, sign: bool = False) -> str:
-    """With so many decimals, and a true minus. A number that is not zero does not read as zero: it gets up to two
-    decimals more."""
-    enough = next((d for d in range(decimals, decimals + _MORE + 1) if float(f"{value:.{d}f}")), decimals)
+    """With so many decimals, and a true minus. A number that is not zero does not read as zero: it
+    gets up to two decimals more."""
+    enough = next(
+        (d for d in range(decimals, decimals + _MORE + 1) if float(f"{value:.{d}f}")), decimals
+    )
     text = f"{value:{'+' if sign else ''}.{enough}f}"
     if float(text) == 0:
         text = text.lstrip("+-")

@@ -1,4 +1,4 @@
-"""What the paper printed: the figures of its tables, as facts in ``paper.json``, on the scales of this house's metrics.
+"""The figures in the paper's tables, from ``paper.json``, on the scales of our metrics.
 
 Everything that shows or checks a printed figure reads it here: reports, recipes, the audit.
 """
@@ -44,7 +44,11 @@ def tables() -> tuple[PaperTable, ...]:
     return tuple(
         PaperTable(
             **(table | {"metrics": tuple(table["metrics"])})
-            | {"rows": tuple(PaperRow(**(row | {"values": tuple(row["values"])})) for row in table["rows"])}
+            | {
+                "rows": tuple(
+                    PaperRow(**(row | {"values": tuple(row["values"])})) for row in table["rows"]
+                )
+            }
         )
         for table in json.loads(text)
     )
@@ -61,5 +65,7 @@ def figures(run: str) -> dict[str, float]:
     for one in tables():
         for row in one.rows:
             if row.run == run:
-                found |= {m: v for m, v in zip(one.metrics, row.values, strict=True) if v is not None}
+                found |= {
+                    m: v for m, v in zip(one.metrics, row.values, strict=True) if v is not None
+                }
     return found

@@ -1,16 +1,17 @@
 """Repetition: which share of a text's n-grams it has had before.
 
-For n-grams G of one output, repetition = 100 (1 - |distinct G| / |G|), 0 if it has none. The paper gives no
-formula (it says "computed with the duplicate n-grams"); this is the usual one. Reads hypotheses only.
+For n-grams G of one output, repetition = 100 (1 - |distinct G| / |G|), 0 if it has none. The paper
+gives no formula (it says "computed with the duplicate n-grams"); this is the usual one. Reads
+hypotheses only.
 """
 
 from dataclasses import dataclass
 
-from dwindle.folder.outputs import Item
+from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import ItemReduction, Metric, mean, percent
 from dwindle.metrics.signature import made
-from dwindle.metrics.words import words
+from dwindle.runfiles.outputs import Item
 
 ORDERS = (1, 2, 3, 4)
 KINDS = tuple(Kind(f"repetition{n}", f"repeated {n}-grams", -1, "%") for n in ORDERS)
@@ -37,11 +38,13 @@ def metrics(option: str = "") -> list[Metric]:
     return per_order("repetition", Repetition(), KINDS, option)
 
 
-def per_order(name: str, reduction: ItemReduction, kinds: tuple[Kind, ...], option: str) -> list[Metric]:
+def per_order(
+    name: str, reduction: ItemReduction, kinds: tuple[Kind, ...], option: str
+) -> list[Metric]:
     """One metric for each n from columns (part, whole, percentage), macro or micro."""
     if option not in ("", "micro"):
         raise ValueError(f"{name} has no option {option!r}: write {name} (macro) or {name}:micro")
-    settings = made(avg=option or "macro", tok="words")
+    settings = made(avg=option or "macro", tok="words", scripts=SETTING)
     return [
         Metric(kind, reduction, (3 * i, 3 * i + 1), percent, settings, option)
         if option

@@ -1,8 +1,8 @@
-"""The three nouns of the room. A `Reduction` turns each item into a row of numbers, a `Metric` turns the sum
-of rows into a value, a `Score` is that value with its signature.
+"""The three nouns of the room. A `Reduction` turns each item into a row of numbers, a `Metric`
+turns the sum of rows into a value, a `Score` is that value with its signature.
 
-Whatever comes after the rows (the corpus value, the value of one item, of half the items, of a thousand
-resamples) needs only their sums, so no text is read twice. Knows no particular metric.
+Whatever comes after the rows (the corpus value, the value of one item, of half the items, of a
+thousand resamples) needs only their sums, so no text is read twice. Knows no particular metric.
 """
 
 import multiprocessing
@@ -15,9 +15,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.folder.outputs import Item, Outputs
+from dwindle.data.script import has_sentences, has_spaces, is_latin
 from dwindle.metrics.kind import Kind, Name
 from dwindle.metrics.signature import Settings, Signature
+from dwindle.runfiles.outputs import Item, Outputs
 
 Array = npt.NDArray[np.float64]
 Count = int | Array
@@ -30,8 +31,8 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Score:
-    """A number that says how it was made. ``low`` and ``high`` bound its confidence interval, if there is
-    one."""
+    """A number that says how it was made. ``low`` and ``high`` bound its confidence interval, if
+    there is one."""
 
     metric: str
     value: float
@@ -47,11 +48,14 @@ class Score:
 
 
 class Reduction(Protocol):
-    """Item -> row of K statistics. Equal reductions are computed once, however many metrics share them."""
+    """Item -> row of K statistics. Equal reductions of several metrics are computed once."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which of ``references``, ``source``, ``gold`` and ``coverage`` there must be: see `Outputs.has`."""
+        """Parts that items must have, of ``references``, ``source``, ``gold`` and ``coverage`` (see
+        `Outputs.has`), and demands on texts (``WRITTEN``): references in ``latin`` letters or with
+        ``spaces`` between words, outputs and sources in a script that marks the end of
+        ``sentences``."""
 
     def __hash__(self) -> int: ...
 
@@ -64,15 +68,14 @@ class ItemReduction(Reduction, Protocol):
 
 
 class CorpusReduction(Reduction, Protocol):
-    """A reduction that must see all items at once (document frequencies, batches, a file beside the
-    outputs)."""
+    """A reduction that must see all items at once (document frequencies, batches, coverage)."""
 
     def rows(self, system: Outputs, progress: Progress) -> Array: ...
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What it is, the columns it reads from its reduction's rows, and a formula on their sum over items.
+    """A metric: its kind, the columns of its reduction, and a formula on their sum over items.
 
     ``formula(sums, items)``: sums (..., K) over that many items -> values (...).
     """
@@ -102,14 +105,13 @@ def mean(sums: Array, items: Count) -> Array:
 
 
 def percent(sums: Array, items: Count) -> Array:
-    """Micro average: 100 times the sum of the first column over the sum of the second; 0 if there is
-    nothing."""
+    """Micro average: 100 times the first column's sum over the second's; 0 if that is 0."""
     part, whole = sums[..., 0], sums[..., 1]
     return 100 * np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 class Statistics:
-    """The rows of one system for every reduction that was asked for, items in the order of their ids."""
+    """The rows of one system for every requested reduction, items in the order of their ids."""
 
     def __init__(self, system: Outputs, rows: dict[ItemReduction | CorpusReduction, Array]) -> None:
         self.system = system
@@ -120,8 +122,8 @@ class Statistics:
         return self._rows[metric.reduction][:, list(metric.columns)]
 
     def parted(self, marked: npt.NDArray[np.bool_]) -> "Statistics":
-        """With two columns for each: its number if the item is not marked (items,), its number if it is, else zero.
-        The first two count the items."""
+        """With two columns for each: its number if the item is not marked (items,), its number if
+        it is, else zero. The first two count the items."""
         sides = np.stack([~marked, marked], axis=1)[:, None]
         parted = {}
         for reduction, rows in self._rows.items():
@@ -132,7 +134,9 @@ class Statistics:
     def mean(self, others: "Sequence[Statistics]") -> "Statistics":
         """The mean of these rows and those of ``others``, for the same items."""
         alike = (self, *others)
-        return Statistics(self.system, {r: np.mean([s._rows[r] for s in alike], axis=0) for r in self._rows})
+        return Statistics(
+            self.system, {r: np.mean([s._rows[r] for s in alike], axis=0) for r in self._rows}
+        )
 
     def value(self, metric: Metric) -> float:
         """The corpus value."""
@@ -147,16 +151,28 @@ class Statistics:
         return Score(metric.name, self.value(metric), metric.signature)
 
 
+def passes(metrics: Sequence[Metric]) -> int:
+    """Number of times that ``reduce`` goes over the items: once for all metrics that look at one
+    item at a time, and once for each of the others."""
+    reductions = {metric.reduction for metric in metrics}
+    alone = [one for one in reductions if not isinstance(one, ItemReduction)]
+    return len(alone) + (len(alone) < len(reductions))
+
+
 def reduce(
-    system: Outputs, metrics: Sequence[Metric], workers: int = 1, progress: Progress = lambda done: None
+    system: Outputs,
+    metrics: Sequence[Metric],
+    workers: int = 1,
+    progress: Progress = lambda done: None,
 ) -> Statistics:
-    """Reduce every item once for each distinct reduction. The result does not depend on ``workers``.
+    """Reduce every item once for each distinct reduction, with equal results for any ``workers``.
 
     ``progress`` is told how many items were just finished.
     """
     reductions = list(dict.fromkeys(metric.reduction for metric in metrics))
     for metric in metrics:
-        _check_needs(system, metric)
+        if reason := objection(system, metric):
+            raise ValueError(reason)
     single = [r for r in reductions if isinstance(r, ItemReduction)]
     rows: dict[ItemReduction | CorpusReduction, Array] = {}
     if single:
@@ -172,23 +188,55 @@ def reduce(
 
 
 def score(system: Outputs, metrics: Sequence[Metric], workers: int = 1) -> list[Score]:
-    """The scores of one system, without confidence intervals (`significance.intervals` gives those)."""
+    """The scores of one system, without intervals (`significance.intervals` gives those)."""
     statistics = reduce(system, metrics, workers)
     return [statistics.score(metric) for metric in metrics]
 
 
-def _check_needs(system: Outputs, metric: Metric) -> None:
+WRITTEN = frozenset({"latin", "spaces", "sentences"})
+"""Needs that are about how the texts are written."""
+
+
+def objection(system: Outputs, metric: Metric) -> str | None:
+    """Reason why a metric cannot be measured on these outputs, or None if it can."""
+    needs, name = metric.reduction.needs, metric.name
     for item in system.items:
-        if "source" in metric.reduction.needs and item.source is None:
-            raise ValueError(
-                f"{metric.name} needs sources, but {system.where(item)} has none: add them or leave {metric.name} out"
+        if "source" in needs and item.source is None:
+            return (
+                f"{name} needs sources, but {system.where(item)} has none: add them or leave "
+                f"{name} out"
             )
-        if "references" in metric.reduction.needs and not all(map(str.strip, item.references or [""])):
+        if "references" in needs and not all(map(str.strip, item.references or [""])):
             what = "an empty reference" if item.references else "no reference"
-            raise ValueError(
-                f"{metric.name} needs references, but {system.where(item)} has {what}: "
-                f"add it or leave {metric.name} out"
+            return (
+                f"{name} needs references, but {system.where(item)} has {what}: add it or leave "
+                f"{name} out"
             )
+    return _objection_to_script(system, metric) if needs & WRITTEN else None
+
+
+def _objection_to_script(system: Outputs, metric: Metric) -> str | None:
+    """Reason why the metric would go wrong with the script of these texts, or None."""
+    needs, name = metric.reduction.needs, metric.name
+    references = [reference for item in system.items for reference in item.references]
+    if "latin" in needs and not is_latin(" ".join(references)):
+        return (
+            f"{name} sees ASCII letters and digits only, and the references of {system.name} are "
+            f"in another script: take {metric.kind.name}, which counts the words of any script"
+        )
+    if "spaces" in needs and not has_spaces(references):
+        return (
+            f"{name} needs spaces between words, and the references of {system.name} have none: "
+            "take bleu:zh for "
+            "Chinese, bleu:char or chrf for any script, or tokenise the texts and take bleu:none"
+        )
+    texts = [text for item in system.items for text in (item.hypothesis, item.source or "")]
+    if "sentences" in needs and not has_sentences(texts):
+        return (
+            f"{name} needs to know where sentences end, and {system.name} is in a script that "
+            f"does not mark it: put each sentence on a line of its own, or leave {name} out"
+        )
+    return None
 
 
 def _check_finite(system: Outputs, metric: Metric, rows: Array) -> None:
@@ -212,8 +260,8 @@ def _map(
             rows.extend(_rows(items[start : start + _CHUNK], reductions))
             progress(min(_CHUNK, len(items) - start))
         return rows
-    # With fork the items are inherited, not copied. The children only count: they start no thread and no
-    # BLAS.
+    # With fork the items are inherited, not copied. The children only count: they start no thread
+    # and no BLAS.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -237,4 +285,6 @@ def _chunk(start: int) -> list[list[float]]:
 
 
 def _rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
-    return [[number for reduction in reductions for number in reduction.row(item)] for item in items]
+    return [
+        [number for reduction in reductions for number in reduction.row(item)] for item in items
+    ]

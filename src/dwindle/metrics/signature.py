@@ -1,6 +1,6 @@
-"""A signature says how a number was made: the metric, then every setting that could have made it another one.
+"""A signature says how a number was made: the metric, and every setting that could change it.
 
-Written ``rouge1|measure:f1|tok:rouge-1.5.5|...|version:0.1.0|seed:1|bs:1000``.
+Written ``rouge1|measure:f1|tok:rouge-1.5.5|...|version:0.2.0|seed:1|bs:1000``.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,9 @@ class Signature:
 
     def also(self, **settings: object) -> "Signature":
         """With more settings behind."""
-        return Signature(self.metric, (*self.settings, *((key, str(value)) for key, value in settings.items())))
+        return Signature(
+            self.metric, (*self.settings, *((key, str(value)) for key, value in settings.items()))
+        )
 
 
 def made(**settings: object) -> Settings:

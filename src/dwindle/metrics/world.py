@@ -1,20 +1,24 @@
-"""What an output leaves out, says again and makes up, counted where it is known: for items of the synthetic worlds,
-whose ``gold`` says what there was to say. All are percentages over all items.
+"""Omissions, repetitions and inventions of outputs, counted where the truth is known.
 
-``omission``: of the facts to say, those not said. Of the statements made: ``redundancy`` those made before,
-``invention`` those that nothing in the source licenses, ``straying`` those that are true but should have been left
-out.
+That is the case for items of the synthetic worlds, whose ``gold`` lists the facts to state. All
+values are percentages over all items.
+
+``omission``: of the facts to say, those not said. Of the statements made: ``redundancy`` those made
+before, ``invention`` those that nothing in the source licenses, ``straying`` those that are true
+but should have been left out.
 """
 
 from dataclasses import dataclass
 
 from dwindle.data.worlds.count import WORLDS, count
-from dwindle.folder.outputs import Item
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Metric, percent
 from dwindle.metrics.signature import made
+from dwindle.runfiles.outputs import Item
 
-KINDS = tuple(Kind(name, name, -1, "%") for name in ("omission", "redundancy", "invention", "straying"))
+KINDS = tuple(
+    Kind(name, name, -1, "%") for name in ("omission", "redundancy", "invention", "straying")
+)
 NAMES = tuple(kind.name for kind in KINDS)
 
 
@@ -34,7 +38,14 @@ class World:
             counts = count(item.extra["gold"], item.hypothesis)
         except ValueError as error:
             raise ValueError(f"item {item.id!r}: {error}") from None
-        return [counts.omitted, counts.repeated, counts.invented, counts.strayed, counts.facts, counts.stated]
+        return [
+            counts.omitted,
+            counts.repeated,
+            counts.invented,
+            counts.strayed,
+            counts.facts,
+            counts.stated,
+        ]
 
 
 def metrics(option: str = "") -> list[Metric]:
@@ -43,4 +54,6 @@ def metrics(option: str = "") -> list[Metric]:
         raise ValueError(f"{', '.join(NAMES)} have no option {option!r}: leave it out")
     worlds = ",".join(f"{name}.{version}" for name, (version, _) in WORLDS.items())
     settings = made(avg="micro", worlds=worlds)
-    return [Metric(kind, World(), (i, 5 if i else 4), percent, settings) for i, kind in enumerate(KINDS)]
+    return [
+        Metric(kind, World(), (i, 5 if i else 4), percent, settings) for i, kind in enumerate(KINDS)
+    ]

@@ -1,4 +1,5 @@
-"""Make cider.json: made-up paragraphs scored by the COCO tool. Needs `pip install pycocoevalcap==1.2`.
+"""Make cider.json: made-up paragraphs scored by the COCO tool. Needs `pip install
+pycocoevalcap==1.2`.
 
 python tests/metrics/golden/make_cider.py
 """
@@ -9,8 +10,8 @@ from pathlib import Path
 
 from pycocoevalcap.cider.cider import Cider
 
-WORDS = """a the red big man dog street on in with is standing sitting two trees behind him there are cars
-and""".split()  # noqa: SIM905
+WORDS = """a the red big man dog street on in with is standing sitting two trees behind him there
+are cars and""".split()  # noqa: SIM905
 
 
 def paragraph(rng: random.Random) -> str:
@@ -20,10 +21,15 @@ def paragraph(rng: random.Random) -> str:
 def main() -> None:
     rng = random.Random(11)
     references = [[paragraph(rng) for _ in range(rng.choice([1, 1, 2, 3]))] for _ in range(25)]
-    hypotheses = [" ".join(rng.choice(r).split()[: rng.randint(2, 30)] + paragraph(rng).split()) for r in references]
+    hypotheses = [
+        " ".join(rng.choice(r).split()[: rng.randint(2, 30)] + paragraph(rng).split())
+        for r in references
+    ]
     hypotheses[3], hypotheses[4], hypotheses[5] = "", references[4][0], "man"
     ids = range(len(references))
-    _, scores = Cider().compute_score(dict(enumerate(references)), {i: [hypotheses[i]] for i in ids})
+    _, scores = Cider().compute_score(
+        dict(enumerate(references)), {i: [hypotheses[i]] for i in ids}
+    )
     golden = {
         "origin": "pycocoevalcap 1.2, Cider().compute_score",
         "references": references,
@@ -31,7 +37,9 @@ def main() -> None:
         "scores": scores.tolist(),
     }
     path = Path(__file__).parent / "cider.json"
-    path.write_text(json.dumps(golden, separators=(",", ":")).replace('","', '",\n"') + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(golden, separators=(",", ":")).replace('","', '",\n"') + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

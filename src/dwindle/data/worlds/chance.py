@@ -1,5 +1,6 @@
-"""Chance that is the same on every machine and in every version of Python: only `random.Random.random`, the one
-method whose sequence the language promises to keep, seeded with text. And names made of syllables.
+"""Chance that is the same on every machine and in every version of Python: only
+`random.Random.random`, the one method whose sequence the language promises to keep, seeded with
+text. And names made of syllables.
 """
 
 import random
@@ -40,12 +41,12 @@ class Chance:
 
 
 NAMES = len(_ONSETS) ** 2 * len(_VOWELS) ** 2 * len(_ENDS)
-"""How many names there are of a kind."""
+"""Number of names of a kind."""
 
 
 def name(index: int, kind: str) -> str:
-    """The name number ``index`` of a kind, such as ``"ravelov"``: different numbers, different names. The kind is
-    the ending, so names of two kinds differ too."""
+    """The name number ``index`` of a kind, such as ``"ravelov"``: different numbers, different
+    names. The kind is the ending, so names of two kinds differ too."""
     # A prime step visits every number once, so that names with near numbers do not look alike.
     left, parts = index * 7919 % NAMES, []
     for letters in (_ONSETS, _VOWELS, _ONSETS, _VOWELS, _ENDS):

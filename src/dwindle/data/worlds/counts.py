@@ -1,11 +1,11 @@
-"""What a world counts in an output."""
+"""Counts of facts in an output: left out, told twice, made up."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Facts are what the output should say: the salient facts of an article, the words of a sentence."""
+    """Facts that the output should say: salient facts of an article, words of a sentence."""
 
     facts: int
     """Facts there are to say."""

@@ -1,12 +1,13 @@
 """The synthetic world ``newsroom``: articles of facts, and summaries of the salient ones.
 
-A fact is who did what to which thing. An article tells its news, tells some of it again with another verb, and is
-padded with what happened long ago and with quotes. Nothing in the form of a sentence says that it repeats another: one
-has to know what was said. It often opens with news but always has some in its second half, so a reader of the lead
-alone leaves something out. The summary states each piece of news once, in the order of the article unless it is
-shuffled, two by one person at times in one sentence. Names are made of syllables; in dev and test some were never seen
-in training and can only be copied. A noun and its adjective (or place) meet in one split only, so no two splits can
-share an article.
+A fact is who did what to which thing. An article tells its news, tells some of it again with
+another verb, and is padded with what happened long ago and with quotes. Nothing in the form of a
+sentence says that it repeats another: one has to know what was said. It often opens with news but
+always has some in its second half, so a reader of the lead alone leaves something out. The summary
+states each piece of news once, in the order of the article unless it is shuffled, two by one person
+at times in one sentence. Names are made of syllables; in dev and test some were never seen in
+training and can only be copied. A noun and its adjective (or place) meet in one split only, so no
+two splits can share an article.
 
 Tokens with spaces between, a newline between sentences.
 """
@@ -26,8 +27,13 @@ from dwindle.data.worlds.counts import Counts
 
 VERSION = 1
 SIZES: dict[Split, int] = {"train": 10_000, "dev": 500, "test": 1_000}
-# Which tenths of all pairs of a noun and its adjective or place, by the sum of their numbers, are whose.
-_TENTHS: dict[Split, tuple[int, ...]] = {"train": (0, 1, 2, 3, 4, 5, 6, 7), "dev": (8,), "test": (9,)}
+# Which tenths of all pairs of a noun and its adjective or place, by the sum of their numbers, are
+# whose.
+_TENTHS: dict[Split, tuple[int, ...]] = {
+    "train": (0, 1, 2, 3, 4, 5, 6, 7),
+    "dev": (8,),
+    "test": (9,),
+}
 
 
 @dataclass(frozen=True)
@@ -35,39 +41,47 @@ class Newsroom:
     """Knobs of the world: how long and how hard its articles are."""
 
     facts: int = 3
-    """The most pieces of news in an article; the fewest is one less, but at least one."""
+    """Largest number of news facts in an article; the smallest is one less, but at least one."""
     background: int = 2
-    """Facts of long ago in an article: told, but not to be summarised."""
+    """Number of old facts in an article, which a summary must not tell."""
     quotes: int = 1
-    """Quotes in an article."""
+    """Number of quotes in an article."""
     redundancy: float = 0.4
-    """How often a fact is told a second time, in other words."""
+    """Probability that a fact is told a second time, in other words."""
     lead: float = 0.7
-    """How often an article opens with news."""
+    """Probability that an article opens with news."""
     paraphrase: float = 0.2
-    """How often a summary has its own verb and not the article's."""
+    """Probability that a summary uses its own verb instead of the article's."""
     shuffled: bool = False
-    """A summary tells its news in any order, so that the last sentence does not hint at the next."""
+    """A summary tells its news in any order, so that no sentence hints at the next."""
     bare: bool = False
-    """Every fact has a person of its own, and news is told in the same few words by article and summary, which adds
-    who says so: a summary is then written by copying, and what was said can be told from where it was looked at."""
+    """Every fact has a person of its own, and news is told in the same few words by article and
+    summary, which adds who says so: a summary is then written by copying, and what was said can be
+    told from where it was looked at."""
     names: int = 400
-    """How many first names, last names and places, each, training knows."""
+    """Number of first names, of last names and of places that occur in training."""
     unseen: float = 0.3
-    """Which share of the names in dev and test was never seen in training."""
+    """Share of the names in dev and test that never occur in training."""
 
     def __post_init__(self) -> None:
-        for knob, low, high in (("facts", 1, 12), ("background", 0, 12), ("quotes", 0, 12), ("names", 50, NAMES // 3)):
+        for knob, low, high in (
+            ("facts", 1, 12),
+            ("background", 0, 12),
+            ("quotes", 0, 12),
+            ("names", 50, NAMES // 3),
+        ):
             if not low <= getattr(self, knob) <= high:
                 raise ValueError(f"newsroom.{knob} is {getattr(self, knob)}: give {low} to {high}")
         for knob in ("redundancy", "lead", "paraphrase", "unseen"):
             if not 0 <= getattr(self, knob) <= 1:
-                raise ValueError(f"newsroom.{knob} is {getattr(self, knob)}: give a share from 0 to 1")
+                raise ValueError(
+                    f"newsroom.{knob} is {getattr(self, knob)}: give a share from 0 to 1"
+                )
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Who (first and last name) did what (an action) to which thing (its two content words)."""
+    """A person (first, last name) did something (an action) to a thing (its two content words)."""
 
     who: tuple[str, str]
     did: str
@@ -86,7 +100,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of an article before its names are written: where it stands, in [0, 1), and what it tells."""
+    """A sentence of an article before its names are written: its place in [0, 1), its content."""
 
     place: float
     form: str
@@ -95,7 +109,9 @@ class Sentence:
     """None in a quote, which has no fact but takes its person and its thing from one."""
 
 
-def examples(split: Split, count: int | None, seed: int, knobs: Newsroom | None = None) -> Sequence[Example]:
+def examples(
+    split: Split, count: int | None, seed: int, knobs: Newsroom | None = None
+) -> Sequence[Example]:
     """The first ``count`` examples of a split. Example i does not depend on how many there are."""
     size = SIZES[split] if count is None else count
     return Lazy(partial(_example, split, seed, knobs or Newsroom()), range(size))
@@ -117,7 +133,9 @@ def _example(split: Split, seed: int, knobs: Newsroom, index: int) -> Example:
         "version": VERSION,
         "facts": [fact.gold() for fact in verbs],
         "background": [fact.gold() for fact in old],
-        "quotes": [_content(text.split()) for s, text in zip(sentences, texts, strict=True) if not s.verb],
+        "quotes": [
+            _content(text.split()) for s, text in zip(sentences, texts, strict=True) if not s.verb
+        ],
     }
     source = "\n".join(f"{text} ." for text in texts)
     return Example(f"newsroom-{split}-{index}", source, (_summary(chance, verbs, knobs),), gold)
@@ -151,7 +169,9 @@ def _name(chance: Chance, split: Split, knobs: Newsroom, kind: str) -> str:
     return name(chance.below(knobs.names) + knobs.names * pool, kind)
 
 
-def _thing(chance: Chance, split: Split, knobs: Newsroom, noun: int, used: set[str]) -> tuple[tuple[str, str], str]:
+def _thing(
+    chance: Chance, split: Split, knobs: Newsroom, noun: int, used: set[str]
+) -> tuple[tuple[str, str], str]:
     """``the old mill`` or ``the mill of ravelburg``, of a pair that belongs to this split."""
     while True:
         if chance.happens(0.5):
@@ -165,7 +185,7 @@ def _thing(chance: Chance, split: Split, knobs: Newsroom, noun: int, used: set[s
 
 
 def _article(chance: Chance, news: list[Fact], old: list[Fact], knobs: Newsroom) -> list[Sentence]:
-    """All that is told, in order: first of all some news, if the lead has any, and some in the second half."""
+    """All that is told, in order: first some news, if the lead has any, some in the second half."""
     *early, late = news
     places = [chance.unit(0.01) for _ in early]
     if early and chance.happens(knobs.lead):
@@ -184,7 +204,9 @@ def _article(chance: Chance, news: list[Fact], old: list[Fact], knobs: Newsroom)
     return sorted(sentences, key=lambda sentence: sentence.place)
 
 
-def _tellings(chance: Chance, fact: Fact, place: float, knobs: Newsroom, is_old: bool = False) -> Iterator[Sentence]:
+def _tellings(
+    chance: Chance, fact: Fact, place: float, knobs: Newsroom, is_old: bool = False
+) -> Iterator[Sentence]:
     """A fact where it is told first, and perhaps once more after that with another verb."""
     times = 1 + chance.happens(knobs.redundancy)
     for verb in chance.sample(words.ACTIONS[fact.did], times):
@@ -199,7 +221,9 @@ def _tellings(chance: Chance, fact: Fact, place: float, knobs: Newsroom, is_old:
 def _quote(chance: Chance, facts: list[Fact]) -> Sentence:
     """Someone of the article has feelings about some thing of it."""
     form = chance.pick(words.QUOTES).replace("{mood}", chance.pick(words.MOODS))
-    return Sentence(chance.unit(0.01), form, replace(chance.pick(facts), thing=chance.pick(facts).thing))
+    return Sentence(
+        chance.unit(0.01), form, replace(chance.pick(facts), thing=chance.pick(facts).thing)
+    )
 
 
 def _written(chance: Chance, sentences: list[Sentence]) -> list[str]:
@@ -207,14 +231,16 @@ def _written(chance: Chance, sentences: list[Sentence]) -> list[str]:
     met: set[str] = set()
     texts = []
     for sentence in sentences:
-        texts.append(sentence.fact.told(sentence.form, sentence.verb, met if chance.happens(0.5) else ()))
+        texts.append(
+            sentence.fact.told(sentence.form, sentence.verb, met if chance.happens(0.5) else ())
+        )
         met.add(sentence.fact.who[1])
     return texts
 
 
 def _summary(chance: Chance, verbs: dict[Fact, str], knobs: Newsroom) -> str:
-    """Each piece of news once; a person has both names at first and one later. ``verbs`` has the news in their order,
-    each with the verb that it was first told with."""
+    """Each piece of news once; a person has both names at first and one later. ``verbs`` has the
+    news in their order, each with the verb that it was first told with."""
     news = list(verbs)
     if knobs.shuffled:
         news = chance.sample(news, len(news))
@@ -238,12 +264,13 @@ def _summary(chance: Chance, verbs: dict[Fact, str], knobs: Newsroom) -> str:
 
 
 def count(gold: dict[str, Any], hypothesis: str) -> Counts:
-    """What an output says of the facts, clause by clause.
+    """The facts that an output tells, clause by clause.
 
-    A clause ends at a full stop, a newline, a comma or "and"; without a name it is about the person of the clause
-    before it. It states a fact if its content words are exactly the fact's: one of its action's verbs, the last name
-    (the first may stand with it), both words of the thing. Told with a word of long ago, news is not news. A clause
-    with a word twice states its fact twice. Any other clause with a content word is an invention.
+    A clause ends at a full stop, a newline, a comma or "and"; without a name it is about the person
+    of the clause before it. It states a fact if its content words are exactly the fact's: one of
+    its action's verbs, the last name (the first may stand with it), both words of the thing. Told
+    with a word of long ago, news is not news. A clause with a word twice states its fact twice. Any
+    other clause with a content word is an invention.
     """
     statements = [
         *((fact, "fact") for fact in gold["facts"]),
@@ -270,13 +297,17 @@ def count(gold: dict[str, Any], hypothesis: str) -> Counts:
 
 
 def _clauses(text: str, things: set[str]) -> Iterator[Counter[str]]:
-    """The content words of each clause that has any, verbs by their action, with the person they are about."""
+    """The content words of each clause that has any, verbs by action, with their person."""
     for sentence in re.split(r"[.,;:!?\n]+", text.lower()):
         person: list[str] = []
         for clause in re.split(r"\band\b", sentence):
             content = _content(clause.split())
-            names = [word for word in content if word not in words.VOCABULARY and word not in things]
-            verb = next((i for i, word in enumerate(content) if word in words.ACTION_OF), len(content))
+            names = [
+                word for word in content if word not in words.VOCABULARY and word not in things
+            ]
+            verb = next(
+                (i for i, word in enumerate(content) if word in words.ACTION_OF), len(content)
+            )
             subject = [word for word in content[:verb] if word in names]
             if content and not names:
                 content += person
@@ -290,7 +321,7 @@ def _content(tokens: list[str]) -> list[str]:
 
 
 def _times(clause: Counter[str], statement: Any, kind: str) -> int:
-    """How often a clause makes a statement: 0 if it says anything else."""
+    """Number of times that a clause makes a statement; 0 if it says anything else."""
     said = set(clause)
     if kind == "quote":
         return int(said == set(statement))

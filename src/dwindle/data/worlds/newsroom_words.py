@@ -1,12 +1,14 @@
-"""The words of the synthetic world ``newsroom``: its verbs, things and forms of a sentence. No chance in here.
+"""The words of the synthetic world ``newsroom``: its verbs, things and forms of a sentence. No
+chance in here.
 
-A form is a sentence with places for ``{who}``, ``{verb}`` and ``{thing}``. Every verb is its own participle, so each
-goes into each form.
+A form is a sentence with places for ``{who}``, ``{verb}`` and ``{thing}``. Every verb is its own
+participle, so each goes into each form.
 """
 
 import re
 
-# Four verbs for one action. Articles use all; a summary that puts it in its own words has one of the first two.
+# Four verbs for one action. Articles use all; a summary that puts it in its own words has one of
+# the first two.
 _VERBS = """
 bought acquired purchased obtained
 sold auctioned offloaded traded
@@ -34,23 +36,24 @@ ACTIONS = {line.split()[0]: tuple(line.split()) for line in _VERBS.split("\n") i
 ACTION_OF = {verb: action for action, verbs in ACTIONS.items() for verb in verbs}
 
 _NOUNS = """
-mill bridge tower harbour bakery ferry chapel museum garden theatre station library stadium castle brewery
-lighthouse orchard quarry hotel barn school market fountain statue tunnel palace dairy cinema forge stable
-cottage windmill academy temple warehouse airfield vineyard monument pavilion foundry cellar workshop kiosk
-carriage sailboat tram balloon telescope
+mill bridge tower harbour bakery ferry chapel museum garden theatre station library stadium castle
+brewery lighthouse orchard quarry hotel barn school market fountain statue tunnel palace dairy
+cinema forge stable cottage windmill academy temple warehouse airfield vineyard monument pavilion
+foundry cellar workshop kiosk carriage sailboat tram balloon telescope
 """
 NOUNS = tuple(_NOUNS.split())
 _ADJECTIVES = """
-old new red white tall wooden golden broken famous royal hidden northern southern narrow quiet crooked
-marble haunted green rusty floating secret modern humble striped sunken glass ancient leaning silver
-lonely round
+old new red white tall wooden golden broken famous royal hidden northern southern narrow quiet
+crooked marble haunted green rusty floating secret modern humble striped sunken glass ancient
+leaning silver lonely round
 """
 ADJECTIVES = tuple(_ADJECTIVES.split())
 _MOODS = "sad proud strange happy shameful glorious awful bright dreadful fine odd cheerful"
 MOODS = tuple(_MOODS.split())
 VOCABULARY = frozenset((*NOUNS, *ADJECTIVES, *MOODS, *ACTION_OF))
 
-# How a fact is told, for the first time or again. What happened long ago is told without a day, with OLD around it.
+# How a fact is told, for the first time or again. What happened long ago is told without a day,
+# with OLD around it.
 TELLINGS = (
     "{who} has {verb} {thing}",
     "{thing} was {verb} by {who}",
@@ -76,10 +79,17 @@ QUOTES = (
 )
 SUMMARY = ("{who} {verb} {thing}", "{thing} was {verb} by {who}")
 BARE = "{who} {verb} {thing} says {first}"
-"""How a summary has news that it copies: its first word is looked at twice."""
+"""Pattern of news that a summary copies: its first word is looked at twice."""
 SAME_PERSON = "{verb} {thing}"
-"""What follows "and" when one person made two pieces of news."""
+"""Words after "and" when one person made two pieces of news."""
 
 _FORMS = (*NEWS, *BACKGROUND, *QUOTES, *SUMMARY, BARE)
-FUNCTION = frozenset(re.sub(r"\{\w+\}", " ", " ".join(_FORMS)).split()) | {"the", "of", "and", ".", ",", "a"}
+FUNCTION = frozenset(re.sub(r"\{\w+\}", " ", " ".join(_FORMS)).split()) | {
+    "the",
+    "of",
+    "and",
+    ".",
+    ",",
+    "a",
+}
 """Words that carry no fact."""

@@ -1,12 +1,12 @@
-"""The synthetic world ``phrasebook``: sentences of one synthetic language and their translation into another, accounted
-for word by word.
+"""The synthetic world ``phrasebook``: sentences of one synthetic language and their translation
+into another, accounted for word by word.
 
-The source language puts the verb second and the adjective before its noun; the target language puts the verb last
-and the adjective after its noun, where it takes the form of the noun's class. A source word becomes no word (the
-article, the object marker), one or two; the two words of a split verb stand apart, the particle right after the
-subject. Some words have two translations, and either is right. Words recur within a sentence and nouns come in
-long rows, so that a translator loses count. A verb and the noun after it meet in one split only, so no two splits
-can share a sentence.
+The source language puts the verb second and the adjective before its noun; the target language puts
+the verb last and the adjective after its noun, where it takes the form of the noun's class. A
+source word becomes no word (the article, the object marker), one or two; the two words of a split
+verb stand apart, the particle right after the subject. Some words have two translations, and either
+is right. Words recur within a sentence and nouns come in long rows, so that a translator loses
+count. A verb and the noun after it meet in one split only, so no two splits can share a sentence.
 
 The gold alignment says which target words each source word became.
 """
@@ -24,7 +24,11 @@ from dwindle.data.worlds.counts import Counts
 
 VERSION = 1
 SIZES: dict[Split, int] = {"train": 10_000, "dev": 500, "test": 1_000}
-_TENTHS: dict[Split, tuple[int, ...]] = {"train": (0, 1, 2, 3, 4, 5, 6, 7), "dev": (8,), "test": (9,)}
+_TENTHS: dict[Split, tuple[int, ...]] = {
+    "train": (0, 1, 2, 3, 4, 5, 6, 7),
+    "dev": (8,),
+    "test": (9,),
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Phrasebook:
     clauses: int = 1
     """The most clauses in a sentence."""
     recurrence: float = 0.3
-    """How often a noun or adjective is one that the sentence has had."""
+    """Probability that a noun or adjective is one that the sentence already has."""
 
     def __post_init__(self) -> None:
         for knob, low, high in (
@@ -51,9 +55,13 @@ class Phrasebook:
             ("clauses", 1, 8),
         ):
             if not low <= getattr(self, knob) <= high:
-                raise ValueError(f"phrasebook.{knob} is {getattr(self, knob)}: give {low} to {high}")
+                raise ValueError(
+                    f"phrasebook.{knob} is {getattr(self, knob)}: give {low} to {high}"
+                )
         if not 0 <= self.recurrence <= 1:
-            raise ValueError(f"phrasebook.recurrence is {self.recurrence}: give a share from 0 to 1")
+            raise ValueError(
+                f"phrasebook.recurrence is {self.recurrence}: give a share from 0 to 1"
+            )
 
 
 Option = tuple[str, ...]
@@ -61,8 +69,9 @@ Option = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Word:
-    """A source word and how it may be said. ``forms`` has one entry, for an adjective one for each class of noun; an
-    entry lists the translations that are right, each of one or two tokens; a word left unsaid has none."""
+    """A source word and how it may be said. ``forms`` has one entry, for an adjective one for each
+    class of noun; an entry lists the translations that are right, each of one or two tokens; a word
+    left unsaid has none."""
 
     source: str
     forms: tuple[tuple[Option, ...], ...]
@@ -101,8 +110,9 @@ def lexicon(seed: int, knobs: Phrasebook) -> Lexicon:
 
 
 def _options(chance: Chance, number: int, *kinds: str) -> tuple[Option, ...]:
-    """One translation, or in a quarter of the words two; each has a token of each kind. The target words are
-    numbered apart from the source words: nothing can be guessed from how a word is spelt."""
+    """One translation, or in a quarter of the words two; each has a token of each kind. The target
+    words are numbered apart from the source words: nothing can be guessed from how a word is
+    spelt."""
     stems = [5000 + 2 * number, 5001 + 2 * number][: 1 + chance.happens(0.25)]
     return tuple(tuple(name(stem, kind) for kind in kinds) for stem in stems)
 
@@ -110,7 +120,9 @@ def _options(chance: Chance, number: int, *kinds: str) -> tuple[Option, ...]:
 def _noun(chance: Chance, number: int) -> Word:
     """A fifth of the nouns become two words."""
     kinds = ("ak", "ek") if chance.happens(0.2) else ("ak",)
-    return Word(name(number, "e"), (_options(chance, number, *kinds),), number, noun_class=chance.below(2))
+    return Word(
+        name(number, "e"), (_options(chance, number, *kinds),), number, noun_class=chance.below(2)
+    )
 
 
 def _verb(chance: Chance, number: int) -> Word:
@@ -123,11 +135,14 @@ def _verb(chance: Chance, number: int) -> Word:
 def _adjective(chance: Chance, number: int) -> Word:
     """Two forms that differ in their ending."""
     stems = _options(chance, number, "ol", "ul")
-    return Word(name(number, "a"), tuple(tuple((stem[form],) for stem in stems) for form in (0, 1)), number)
+    return Word(
+        name(number, "a"), tuple(tuple((stem[form],) for stem in stems) for form in (0, 1)), number
+    )
 
 
 class _Writer:
-    """Writes one sentence. A reference into it is (source position, which token of the translation, None for all)."""
+    """Writes one sentence. A reference into it is (source position, which token of the translation,
+    None for all)."""
 
     def __init__(self, chance: Chance, book: Lexicon, knobs: Phrasebook, split: Split) -> None:
         self.chance, self.book, self.knobs, self.split = chance, book, knobs, split
@@ -142,27 +157,34 @@ class _Writer:
     def pick(self, options: Sequence[Word]) -> Word:
         """One of these words, perhaps one the sentence has had."""
         had = [word for word, _, _ in self.words if word in options]
-        return self.chance.pick(had if had and self.chance.happens(self.knobs.recurrence) else options)
+        return self.chance.pick(
+            had if had and self.chance.happens(self.knobs.recurrence) else options
+        )
 
     def clause(self) -> list[tuple[int, int | None]]:
-        """Source: subject verb ki object (adverb) (preposition noun). Target: subject (particle) (preposition noun)
-        object (adverb) verb. Gives the target's order."""
+        """Source: subject verb ki object (adverb) (preposition noun). Target: subject (particle)
+        (preposition noun) object (adverb) verb. Gives the target's order."""
         subject = self.row(max(1, self.knobs.row - 1))
         verb = self.pick(self.book.verbs)
         at, _ = self.add(verb)
         self.add(OBJECT)
         tenths = {(tenth - verb.number) % 10 for tenth in _TENTHS[self.split]}
-        things = self.row(self.knobs.row, [noun for noun in self.book.nouns if noun.number % 10 in tenths])
+        things = self.row(
+            self.knobs.row, [noun for noun in self.book.nouns if noun.number % 10 in tenths]
+        )
         manner = [self.add(self.chance.pick(self.book.adverbs))] if self.chance.happens(0.4) else []
         where = []
         if self.chance.happens(0.4):
-            where = [self.add(self.pick(self.book.prepositions)), *self.phrase(self.pick(self.book.nouns))]
+            where = [
+                self.add(self.pick(self.book.prepositions)),
+                *self.phrase(self.pick(self.book.nouns)),
+            ]
         if verb.is_split:
             return [*subject, (at, 0), *where, *things, *manner, (at, 1)]
         return [*subject, *where, *things, *manner, (at, None)]
 
     def row(self, most: int, first: Sequence[Word] | None = None) -> list[tuple[int, int | None]]:
-        """Up to ``most`` noun phrases with "and" between; ``first`` are the nouns that the row may begin with."""
+        """Up to ``most`` noun phrases joined by "and", beginning with a noun of ``first``."""
         order = self.phrase(self.pick(first or self.book.nouns))
         for _ in range(self.chance.below(most)):
             order += [self.add(AND), *self.phrase(self.pick(self.book.nouns))]
@@ -177,7 +199,9 @@ class _Writer:
         return [self.add(noun), *after]
 
 
-def examples(split: Split, count: int | None, seed: int, knobs: Phrasebook | None = None) -> Sequence[Example]:
+def examples(
+    split: Split, count: int | None, seed: int, knobs: Phrasebook | None = None
+) -> Sequence[Example]:
     """The first ``count`` examples of a split. Example i does not depend on how many there are."""
     size = SIZES[split] if count is None else count
     return Lazy(partial(_example, split, seed, knobs or Phrasebook()), range(size))
@@ -197,7 +221,12 @@ def _example(split: Split, seed: int, knobs: Phrasebook, index: int) -> Example:
             became.setdefault(at, []).append(len(target))
             target.append(token)
     alignment = [
-        {"word": word.source, "at": at, "to": became.get(at, []), "options": [list(option) for option in options]}
+        {
+            "word": word.source,
+            "at": at,
+            "to": became.get(at, []),
+            "options": [list(option) for option in options],
+        }
         for at, (word, options, _) in enumerate(writer.words)
     ]
     gold = {"world": "phrasebook", "version": VERSION, "alignment": alignment}
@@ -206,11 +235,12 @@ def _example(split: Split, seed: int, knobs: Phrasebook, index: int) -> Example:
 
 
 def count(gold: dict[str, Any], hypothesis: str) -> Counts:
-    """What an output says of the source's words; their order is not looked at.
+    """The words of the source that an output has, whatever their order.
 
-    A source word that stands n times is to be translated n times. It is omitted as often as a whole translation is
-    missing and repeated as often as there is one too many. Half a translation where a whole one is missing is an
-    invention, and so is every token that translates no word of the source.
+    A source word that stands n times is to be translated n times. It is omitted as often as a whole
+    translation is missing and repeated as often as there is one too many. Half a translation where
+    a whole one is missing is an invention, and so is every token that translates no word of the
+    source.
     """
     tokens = Counter(hypothesis.lower().split())
     needed = Counter(_key(entry) for entry in gold["alignment"] if entry["options"])

@@ -1,5 +1,5 @@
-"""The pictures of the world ``scenes``, drawn with Pillow from what is known of them. Any outputs file that has the
-gold of a scene can be drawn again."""
+"""The pictures of the world ``scenes``, drawn with Pillow from what is known of them. Any outputs
+file that has the gold of a scene can be drawn again."""
 
 import math
 from typing import Any
@@ -66,18 +66,23 @@ def _polygon(shape: str, radius: int, tilt: float) -> list[tuple[float, float]]:
     corners = 10 if shape == "star" else _CORNERS[shape]
     radii = [radius * (0.45 if shape == "star" and i % 2 else 1.0) for i in range(corners)]
     angles = [math.radians(_TURNS[shape] + tilt + 360 * i / corners) for i in range(corners)]
-    return [(radius + r * math.cos(a), radius + r * math.sin(a)) for r, a in zip(radii, angles, strict=True)]
+    return [
+        (radius + r * math.cos(a), radius + r * math.sin(a))
+        for r, a in zip(radii, angles, strict=True)
+    ]
 
 
 def _bar(radius: int, turn: float) -> list[tuple[float, float]]:
     """One of the two bars of a cross."""
     c, s, width = math.cos(math.radians(turn)), math.sin(math.radians(turn)), 0.3
     corners = ((-1, -width), (1, -width), (1, width), (-1, width))
-    return [(radius + radius * (c * u - s * v), radius + radius * (s * u + c * v)) for u, v in corners]
+    return [
+        (radius + radius * (c * u - s * v), radius + radius * (s * u + c * v)) for u, v in corners
+    ]
 
 
 def _filling(colour: tuple[int, ...], pattern: str, side: int) -> Image.Image:
-    """A sheet of the colour, with stripes or dots of its darker (or, if it is dark, lighter) shade."""
+    """A sheet of the colour, with stripes or dots of a darker (if it is dark, lighter) shade."""
     sheet = Image.new("RGB", (side, side), colour)
     pen, step = ImageDraw.Draw(sheet), 6 * _SCALE
     second = tuple(int(c * 0.5) if sum(colour) > 200 else c + 90 for c in colour)
@@ -94,6 +99,8 @@ def _noisy(picture: Image.Image, gold: dict[str, Any]) -> Image.Image:
     """Grain, the same for the same picture: raw bits, whose sequence numpy promises to keep."""
     pixels = np.asarray(picture, dtype=np.int16)
     first = gold["things"][0]
-    bits = np.random.PCG64([*first["at"], first["radius"], len(gold["regions"])]).random_raw(pixels.size)
+    bits = np.random.PCG64([*first["at"], first["radius"], len(gold["regions"])]).random_raw(
+        pixels.size
+    )
     grain = (bits % (2 * _NOISE + 1)).astype(np.int16).reshape(pixels.shape) - _NOISE
     return Image.fromarray(np.clip(pixels + grain, 0, 255).astype(np.uint8))

@@ -1,8 +1,8 @@
 """The words of the world ``scenes``: paragraphs, and what they say of a picture, counted exactly.
 
-A thing is introduced by an article and its noun phrase (``a large striped red star``) and referred to by ``the red
-star`` or ``it``: only introductions are statements. A thing is known by its colour and shape; a wrong size or pattern
-is no invention.
+A thing is introduced by an article and its noun phrase (``a large striped red star``) and referred
+to by ``the red star`` or ``it``: only introductions are statements. A thing is known by its colour
+and shape; a wrong size or pattern is no invention.
 """
 
 from collections.abc import Sequence
@@ -25,22 +25,32 @@ _OPENINGS = (
     "this is {ground} with {n} things on it .",
 )
 _PLACED = ("{a} is {place} .", "{place} there is {a} .", "one can see {a} {place} .")
-_RELATED = ("{relation} {it} there is {a} .", "{a} is {relation} {it} .", "next comes {a} {relation} {it} .")
+_RELATED = (
+    "{relation} {it} there is {a} .",
+    "{a} is {relation} {it} .",
+    "next comes {a} {relation} {it} .",
+)
 _ROWS, _COLUMNS = ("at the top", "", "at the bottom"), ("left", "", "right")
 _THIRD = 128 / 3
 
 
-def paragraph(chance: Chance, things: Sequence[dict[str, Any]], ground: str) -> tuple[str, list[int | None]]:
-    """A sentence for the picture and one for each thing, in order; and for each word the thing it speaks of."""
+def paragraph(
+    chance: Chance, things: Sequence[dict[str, Any]], ground: str
+) -> tuple[str, list[int | None]]:
+    """A sentence for the picture and one for each thing, in order; and each word's thing."""
     sentences = [chance.pick(_OPENINGS).format(n=_NUMBERS[len(things)], ground=ground)]
     for i, thing in enumerate(things):
         if i == 0 or chance.happens(0.4):
-            sentences.append(chance.pick(_PLACED).format(a=_phrase(chance, thing), place=_place(thing)))
+            sentences.append(
+                chance.pick(_PLACED).format(a=_phrase(chance, thing), place=_place(thing))
+            )
         else:
             last = things[i - 1]
             it = chance.pick(["it", f"the {last['colour']} {last['shape']}"])
             form = chance.pick(_RELATED)
-            sentences.append(form.format(a=_phrase(chance, thing), relation=_relation(thing, last), it=it))
+            sentences.append(
+                form.format(a=_phrase(chance, thing), relation=_relation(thing, last), it=it)
+            )
     spoken: list[int | None] = [None] * len(sentences[0].split())
     for i, sentence in enumerate(sentences[1:]):
         spoken += [i] * len(sentence.split())
@@ -69,8 +79,8 @@ def _relation(thing: dict[str, Any], to: dict[str, Any]) -> str:
 
 
 def statements(text: str) -> list[tuple[str, str]]:
-    """The (colour, shape) pairs that a text introduces, in order. Any text is read; what is no introduction is not
-    counted."""
+    """The (colour, shape) pairs that a text introduces, in order. Any text is read; what is no
+    introduction is not counted."""
     words, found = text.split(), []
     for start, word in enumerate(words):
         if word in _ARTICLES:
@@ -84,7 +94,9 @@ def statements(text: str) -> list[tuple[str, str]]:
 
 def count(gold: dict[str, Any], hypothesis: str) -> Counts:
     """The things of a picture are its facts."""
-    things, specks = ({(thing["colour"], thing["shape"]) for thing in gold[kind]} for kind in ("things", "specks"))
+    things, specks = (
+        {(thing["colour"], thing["shape"]) for thing in gold[kind]} for kind in ("things", "specks")
+    )
     said = statements(hypothesis)
     true = [pair for pair in said if pair in things | specks]
     return Counts(

@@ -1,7 +1,7 @@
-"""The paper's printed figures, recomputed from other figures that it prints. Needs no data and no model.
+"""The paper's printed figures, recomputed from others that it prints. Needs no data, no model.
 
-Each finding stands next to the place it was printed, what is printed, what follows from the paper's own
-numbers, and how. Nothing here is a measurement of ours.
+Each finding stands next to the place it was printed, what is printed, what follows from the paper's
+own numbers, and how. Nothing here is a measurement of ours.
 """
 
 import math
@@ -31,7 +31,7 @@ class Recomputed:
     how: str
 
 
-def audit() -> list[Recomputed]:
+def recomputed() -> list[Recomputed]:
     """Every figure that can be recomputed from the paper alone."""
     return [_training_time(), *_sign_tests(), *_crossings(), *_gains()]
 
@@ -49,7 +49,7 @@ def _training_time() -> Recomputed:
 
 
 def _sign_tests() -> list[Recomputed]:
-    """Printed p-values against exact two-sided sign tests, per judgement and as if there were one an item."""
+    """Printed p-values against exact two-sided sign tests, per judgement and per item."""
     findings = []
     for about, (ours, equal, printed) in _HUMAN.items():
         for n, unit in ((_ITEMS * _RATERS, "judgements"), (_ITEMS, "items")):
@@ -70,7 +70,8 @@ def _sign_tests() -> list[Recomputed]:
 
 
 def _crossings() -> list[Recomputed]:
-    """Where sqrt(x + 1) has the larger slope than log_a(x + 1): 1 / (2 sqrt(1 + x)) > 1 / ((1 + x) ln a)."""
+    """The x from which sqrt(x + 1) has the larger slope than log_a(x + 1), that is, from which 1 /
+    (2 sqrt(1 + x)) > 1 / ((1 + x) ln a)."""
     findings = []
     for name, base in _BASES.items():
         printed, true = 3 * math.log(base), crossing(base)
@@ -93,8 +94,8 @@ def crossing(base: float) -> float:
 
 
 def _gains() -> list[Recomputed]:
-    """The gain over PG + Cov as Table 1 shows it, where systems decode differently, and with their decoding alike
-    (Table 9)."""
+    """The gain over PG + Cov as Table 1 shows it, where systems decode differently, and with their
+    decoding alike (Table 9)."""
     findings = []
     for system in ("Dim", "DyDim"):
         shown, alike = (_gain(paper.table(number), f"PG + {system}") for number in ("1", "9"))
