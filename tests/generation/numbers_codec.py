@@ -24,11 +24,16 @@ class Numbers:
 
     def collate(self, rows):
         width = max(len(row["input_ids"]) for row in rows)
-        ids = torch.tensor([row["input_ids"] + [slow.PAD] * (width - len(row["input_ids"])) for row in rows])
+        ids = torch.tensor(
+            [row["input_ids"] + [slow.PAD] * (width - len(row["input_ids"])) for row in rows]
+        )
         return {"input_ids": ids, "attention_mask": (ids != slow.PAD).long()}
 
     def decode(self, sequences, batch):
-        return [" ".join(str(i) for i in row[1:] if i not in (slow.PAD, slow.END)) for row in sequences.tolist()]
+        return [
+            " ".join(str(i) for i in row[1:] if i not in (slow.PAD, slow.END))
+            for row in sequences.tolist()
+        ]
 
     def source_tokens(self, source):
         return [str(i) for i in self.encode(source)["input_ids"]]
@@ -40,8 +45,13 @@ class Numbers:
 def corpus(count=11, seed=0):
     """The lengths differ, and lie in no order."""
     draw = random.Random(seed)
-    texts = [" ".join(str(draw.randrange(4, slow.WORDS)) for _ in range(draw.randrange(2, 13))) for _ in range(count)]
+    texts = [
+        " ".join(str(draw.randrange(4, slow.WORDS)) for _ in range(draw.randrange(2, 13)))
+        for _ in range(count)
+    ]
     return [
-        Example(f"n{i}", text, ("4 5",) if i % 2 else ("4", "5"), {"world": "x"} if i == 1 else None)
+        Example(
+            f"n{i}", text, ("4 5",) if i % 2 else ("4", "5"), {"world": "x"} if i == 1 else None
+        )
         for i, text in enumerate(texts)
     ]

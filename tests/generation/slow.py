@@ -1,6 +1,8 @@
-"""A beam search written from the definitions, one hypothesis at a time, without a cache: the slow twin.
+"""A beam search written from the definitions, one hypothesis at a time, without a cache: the slow
+twin.
 
-It also has the tiny model of these tests: random, with sharp attention, and ready to end at various lengths.
+It also has the tiny model of these tests: random, with sharp attention, and ready to end at various
+lengths.
 """
 
 import math
@@ -18,7 +20,8 @@ BREAK, NEVER = 5, -1e9
 
 
 class Codec:
-    """What blocking asks a codec. Token 5 separates sentences; a token of 14 or more continues the word before it."""
+    """What blocking asks a codec. Token 5 separates sentences; a token of 14 or more continues the
+    word before it."""
 
     sentence_break = BREAK
 
@@ -34,7 +37,12 @@ class Codec:
 
 def model(seed: int = 0, ending: float = 3.0, **changes: Any) -> hf.BartForConditionalGeneration:
     torch.manual_seed(seed)
-    shape = {"encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    shape = {
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+    }
     config = hf.BartConfig(
         **shape,
         vocab_size=WORDS,
@@ -66,15 +74,19 @@ def batch(lengths: tuple[int, ...] = (9, 8, 6, 3), seed: int = 1) -> dict[str, T
 
 
 Look = Callable[[list[list[int]]], tuple[Tensor, Tensor]]
-"""Hypotheses of one length -> logits (N, V) of their next token, and coverage (N, S) after the row these come from."""
+"""Hypotheses of one length -> logits (N, V) of their next token, and coverage (N, S) after the row
+these come from."""
 
 
 def looking(model: hf.PreTrainedModel, source: Tensor) -> Look:
-    """At one source (S,) without padding, through a model of the library; all rows anew at each step."""
+    """At one source (S,) without padding, through a model of the library; all rows anew at each
+    step."""
 
     def look(hypotheses: list[list[int]]) -> tuple[Tensor, Tensor]:
         sources = source.expand(len(hypotheses), -1)
-        out = model(input_ids=sources, decoder_input_ids=torch.tensor(hypotheses), output_attentions=True)
+        out = model(
+            input_ids=sources, decoder_input_ids=torch.tensor(hypotheses), output_attentions=True
+        )
         layers = torch.stack(out.cross_attentions)  # (L, N, H, T, S)
         return out.logits[:, -1], layers.sum(3).mean((0, 2))
 
@@ -82,7 +94,9 @@ def looking(model: hf.PreTrainedModel, source: Tensor) -> Look:
 
 
 @torch.no_grad()
-def best(look: Look, settings: DecodingSettings, start: int = END, end: int = END, codec: Any = None) -> list[int]:
+def best(
+    look: Look, settings: DecodingSettings, start: int = END, end: int = END, codec: Any = None
+) -> list[int]:
     """The best hypothesis for one source, from the start token on."""
     running, finished = [([start], 0.0)], []
     for length in range(1, settings.max_length + 1):
@@ -94,7 +108,9 @@ def best(look: Look, settings: DecodingSettings, start: int = END, end: int = EN
             ):
                 total = so_far + more
                 full = score(total, length, coverage, settings)
-                candidates.append((full if settings.stepwise else total, [*tokens, token], total, full))
+                candidates.append(
+                    (full if settings.stepwise else total, [*tokens, token], total, full)
+                )
         candidates.sort(key=lambda candidate: -candidate[0])
         slots = settings.beams if settings.stopping == "top" else 2 * settings.beams
         top, running = candidates[:slots], []
@@ -136,12 +152,21 @@ def processed(
 
 
 def count(tokens: list[Any], ngram: list[Any], size: int) -> int:
-    return sum(tokens[i : i + size] == ngram for i in range(len(tokens) - size + 1)) if len(ngram) == size else 0
+    return (
+        sum(tokens[i : i + size] == ngram for i in range(len(tokens) - size + 1))
+        if len(ngram) == size
+        else 0
+    )
 
 
 def score(log_prob: float, length: int, coverage: Tensor, settings: DecodingSettings) -> float:
     alpha, beta = settings.alpha, settings.beta
-    divisor = {"none": 1, "average": length + 1, "alpha": length**alpha, "gnmt": (5 + length) ** alpha / 6**alpha}
+    divisor = {
+        "none": 1,
+        "average": length + 1,
+        "alpha": length**alpha,
+        "gnmt": (5 + length) ** alpha / 6**alpha,
+    }
     penalty = 0.0
     if settings.coverage_penalty == "gnmt":
         penalty = beta * sum(math.log(min(c, 1.0)) for c in coverage.tolist())

@@ -15,11 +15,11 @@ import torch
 
 from dwindle.attaching.handle import attach
 from dwindle.data.example import Example
-from dwindle.folder.coverage_file import read, read_places
 from dwindle.generation import decode as module
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.models.attended import attended
+from dwindle.runfiles.coverage_file import read, read_places
 from tests.generation import slow
 from tests.generation.numbers_codec import SETTINGS, Numbers, corpus
 
@@ -30,7 +30,10 @@ def run(folder, examples=None, settings=SETTINGS, model=None, codec=None, **more
 
 
 def hypotheses(folder):
-    return {r["id"]: r["hypothesis"] for r in map(json.loads, (folder / "outputs.jsonl").read_text().splitlines())}
+    return {
+        r["id"]: r["hypothesis"]
+        for r in map(json.loads, (folder / "outputs.jsonl").read_text().splitlines())
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,8 @@ def test_each_item_alone(whole):
         batch = codec.collate([codec.encode(example.input)])
         sequences = generate(model, batch, SETTINGS)
         assert line["hypothesis"] == codec.decode(sequences, batch)[0]
-        record = attended(model, batch, sequences)  # both layers: the paper's last seven of BART reach that far
+        # both layers: the paper's last seven of BART reach that far
+        record = attended(model, batch, sequences)
         both = torch.stack([record.coverage, record.effective])[:, :, 0]
         assert np.allclose(coverage[example.id], both.numpy(), atol=1e-5)
         references = [line["reference"]] if len(example.references) == 1 else line["references"]
@@ -93,7 +97,9 @@ def test_alike_in_length_without_spaces(tmp_path):
             seen.append([len(row["input_ids"]) for row in rows])
             return super().collate(rows)
 
-    examples = [Example(str(i), "4" * length, ("4",)) for i, length in enumerate([3, 9, 1, 7, 5, 8, 2, 6])]
+    examples = [
+        Example(str(i), "4" * length, ("4",)) for i, length in enumerate([3, 9, 1, 7, 5, 8, 2, 6])
+    ]
     run(tmp_path, examples, replace(SETTINGS, batch_size=3), codec=Characters())
     assert seen == [[9, 8, 7], [6, 5, 3], [2, 1]]
 
@@ -177,7 +183,8 @@ for count in range(1, 9):
             os.fsync = deadly(os.fsync, count, after=False)
         else:
             Path.replace = deadly(Path.replace, count, after=True)
-        decode(slow.model(1), Numbers(), corpus(), replace(SETTINGS, batch_size=3), Path(sys.argv[2], str(count)))
+        decode(slow.model(1), Numbers(), corpus(), replace(SETTINGS, batch_size=3),
+        Path(sys.argv[2], str(count)))
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
@@ -186,17 +193,24 @@ for count in range(1, 9):
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
 def test_killed_at_every_write(moment, whole, tmp_path):
-    """kill -9 before each file is there, and after: four parts, the outputs, the coverage, the summary."""
+    """kill -9 before each file is there, and after: four parts, the outputs, the coverage, the
+    summary."""
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     command = [sys.executable, "-c", KILLED, moment, str(tmp_path)]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True
+    )
     assert [int(code) for code in done.stdout.split()] == [-signal.SIGKILL] * 7 + [0]
     for count in range(1, 9):
         folder, progress = tmp_path / str(count), []
         run(folder, progress=progress.append)
         assert sum(progress) == 11
         same(folder, whole)
-        assert {p.name for p in folder.iterdir()} == {"outputs.jsonl", "coverage.npz", "decoding.json"}
+        assert {p.name for p in folder.iterdir()} == {
+            "outputs.jsonl",
+            "coverage.npz",
+            "decoding.json",
+        }
 
 
 def test_done_is_done(whole, monkeypatch):
@@ -250,7 +264,10 @@ def test_nothing_but_empty_sources(tmp_path):
 def test_layers_of_a_plain_model(whole, tmp_path):
     run(tmp_path, layers=1)
     last = read(tmp_path / "coverage.npz")
-    assert all(np.allclose(last[id], both[:, 1:], atol=1e-6) for id, both in read(whole / "coverage.npz").items())
+    assert all(
+        np.allclose(last[id], both[:, 1:], atol=1e-6)
+        for id, both in read(whole / "coverage.npz").items()
+    )
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
@@ -288,5 +305,7 @@ def test_the_coverage_file_says_where_each_position_stands(whole):
     for example in corpus():
         at = found[example.id]
         assert at.shape == covered[example.id].shape[-1:]
-        assert [i for i in at if i >= 0] == [m.start() for m in re.finditer(r"\S+", example.source)][: (at >= 0).sum()]
+        assert [i for i in at if i >= 0] == [
+            m.start() for m in re.finditer(r"\S+", example.source)
+        ][: (at >= 0).sum()]
         assert (at >= 0).any()

@@ -1,4 +1,5 @@
-"""The pointer-generator and the captioner go through the same search, penalties and bulk decoding."""
+"""The pointer-generator and the captioner go through the same search, penalties and bulk
+decoding."""
 
 import json
 
@@ -8,7 +9,6 @@ import torch
 
 from dwindle.data.example import Example
 from dwindle.data.regions import Npy
-from dwindle.folder.coverage_file import read
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
@@ -18,6 +18,7 @@ from dwindle.models.pointer_generator.words import WordCodec
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import END, START, Vocabulary
+from dwindle.runfiles.coverage_file import read
 from tests.generation import slow
 
 TEXTS = ["a b c x a d b", "y d z a b", "c c a d", "b", "z y x y"]
@@ -40,7 +41,9 @@ def drawn(model, spread=0.8):
 
 def summariser(**settings):
     codec = WordCodec.fitted([("a a b b c d", "a b\nd c")], source_length=6)
-    config = PointerGeneratorConfig(vocab_size=len(codec.vocabulary), hidden_size=5, embedding_size=4, **settings)
+    config = PointerGeneratorConfig(
+        vocab_size=len(codec.vocabulary), hidden_size=5, embedding_size=4, **settings
+    )
     model = drawn(PointerGenerator(config))
     with torch.no_grad():
         model.decoder.score.weight.mul_(3)
@@ -52,9 +55,15 @@ def captioner(folder):
     np.save(folder / "features.npy", features)
     cuts = [(0, 5), (5, 7), (7, 12)]
     codec = RegionCodec(Vocabulary(["a", "b", "c", "."]), width=6)
-    config = TopDownConfig(vocab_size=8, feature_size=6, hidden_size=5, embedding_size=4, attention_size=5)
+    config = TopDownConfig(
+        vocab_size=8, feature_size=6, hidden_size=5, embedding_size=4, attention_size=5
+    )
     images = [Npy(folder / "features.npy", *cut) for cut in cuts]
-    return drawn(TopDown(config), 1.5), codec, [Example(f"i{n}", f"{n}", ("a",), image=x) for n, x in enumerate(images)]
+    return (
+        drawn(TopDown(config), 1.5),
+        codec,
+        [Example(f"i{n}", f"{n}", ("a",), image=x) for n, x in enumerate(images)],
+    )
 
 
 def looking(model, batch):
@@ -64,7 +73,8 @@ def looking(model, batch):
         sources = {k: v.expand(len(hypotheses), *v.shape[1:]) for k, v in batch.items()}
         sequences = torch.tensor(hypotheses)
         logits = model(**sources, decoder_input_ids=sequences).logits[:, -1]
-        rows = model.attended(sources, torch.cat([sequences, sequences[:, -1:]], 1))  # the last row led to a token too
+        # the last row led to a token too
+        rows = model.attended(sources, torch.cat([sequences, sequences[:, -1:]], 1))
         return logits, rows.coverage[0]
 
     return look
@@ -74,14 +84,23 @@ def checked(model, codec, examples, settings):
     batch = codec.collate([codec.encode(e.input) for e in examples])
     found = generate(model, batch, settings, codec).tolist()
     for row, example in zip(found, examples, strict=True):
-        expected = slow.best(looking(model, codec.collate([codec.encode(example.input)])), settings, START, END, codec)
+        expected = slow.best(
+            looking(model, codec.collate([codec.encode(example.input)])),
+            settings,
+            START,
+            END,
+            codec,
+        )
         assert row[: len(expected)] == expected
     return found
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_summaries_equal_the_slow_twin(name):
-    checked(*summariser(coverage=name == "gnmt"), DecodingSettings(**{"beams": 3, "max_length": 6, **CASES[name]}))
+    checked(
+        *summariser(coverage=name == "gnmt"),
+        DecodingSettings(**{"beams": 3, "max_length": 6, **CASES[name]}),
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -110,17 +129,27 @@ def test_a_corpus_of_texts(tmp_path):
     model, codec, examples = summariser()
     with torch.no_grad():
         model.switch.bias.fill_(-9)  # copy
-    summary = decode(model, codec, examples, DecodingSettings(beams=3, max_length=6, batch_size=3), tmp_path)
+    summary = decode(
+        model, codec, examples, DecodingSettings(beams=3, max_length=6, batch_size=3), tmp_path
+    )
     assert (summary.items, summary.truncated) == (5, 1)
     outputs = [json.loads(line) for line in (tmp_path / "outputs.jsonl").read_text().splitlines()]
     assert set(outputs[-1]["hypothesis"].split()) <= {"x", "y", "z"}
     assert outputs[-1]["hypothesis"]
     widths = {id: both.shape for id, both in read(tmp_path / "coverage.npz").items()}
-    assert widths == {"t0": (2, 1, 6), "t1": (2, 1, 5), "t2": (2, 1, 4), "t3": (2, 1, 1), "t4": (2, 1, 4)}
+    assert widths == {
+        "t0": (2, 1, 6),
+        "t1": (2, 1, 5),
+        "t2": (2, 1, 4),
+        "t3": (2, 1, 1),
+        "t4": (2, 1, 4),
+    }
 
 
 def test_a_corpus_of_images(tmp_path):
     model, codec, examples = captioner(tmp_path)
-    assert decode(model, codec, examples, DecodingSettings(beams=1, max_length=6), tmp_path).items == 3
+    assert (
+        decode(model, codec, examples, DecodingSettings(beams=1, max_length=6), tmp_path).items == 3
+    )
     widths = {id: both.shape for id, both in read(tmp_path / "coverage.npz").items()}
     assert widths == {"i0": (2, 1, 5), "i1": (2, 1, 2), "i2": (2, 1, 5)}

@@ -38,8 +38,15 @@ CASES = {
     "gehrmann": {"coverage_penalty": "gehrmann", "beta": 3.0},
     "gehrmann, stepwise": {"coverage_penalty": "gehrmann", "beta": 3.0, "stepwise": True},
     "all": {
-        **{"coverage_penalty": "gehrmann", "beta": 1.0, "stepwise": True, "length_norm": "gnmt", "alpha": 0.8},
-        **{"stopping": "bound", "block_ngrams": 3, "soft_trigrams": 1.0, "min_length": 3},
+        "coverage_penalty": "gehrmann",
+        "beta": 1.0,
+        "stepwise": True,
+        "length_norm": "gnmt",
+        "alpha": 0.8,
+        "stopping": "bound",
+        "block_ngrams": 3,
+        "soft_trigrams": 1.0,
+        "min_length": 3,
     },
 }
 
@@ -71,7 +78,9 @@ def test_equals_the_slow_twin(name, seed):
     """The batch is padded, the twin reads one source at a time."""
     settings = settings_of(CASES[name])
     model, batch = seeded(seed)
-    for row, ids, mask in zip(found(settings, seed), batch["input_ids"], batch["attention_mask"], strict=True):
+    for row, ids, mask in zip(
+        found(settings, seed), batch["input_ids"], batch["attention_mask"], strict=True
+    ):
         assert row == slow.best(slow.looking(model, ids[mask.bool()]), settings)
 
 
@@ -89,7 +98,7 @@ def test_each_case_changes_an_output():
     }
     for name, case in CASES.items():
         whole, less = settings_of(case), settings_of(simpler.get(name, {}))
-        assert [found(whole, seed) for seed in (1, 2)] != [found(less, seed) for seed in (1, 2)], name
+        assert any(found(whole, seed) != found(less, seed) for seed in range(1, 6)), name
 
 
 def test_lengths_vary():
@@ -100,7 +109,10 @@ def test_lengths_vary():
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_what_length_counts(length):
     """Generated tokens with the end token; See's average counts the start token too."""
-    norms = {form: norm(DecodingSettings(length_norm=form, alpha=1.5), length) for form in get_args(LengthNorm)}
+    norms = {
+        form: norm(DecodingSettings(length_norm=form, alpha=1.5), length)
+        for form in get_args(LengthNorm)
+    }
     assert norms == {
         "none": 1,
         "average": length + 1,
@@ -121,10 +133,13 @@ def test_penalties_by_hand():
 
 
 def test_the_checkpoint_has_no_say():
-    """What a checkpoint would do by itself is put aside while decoding, and is there again afterwards."""
+    """What a checkpoint would do by itself is put aside while decoding, and is there again
+    afterwards."""
     model, batch = slow.model(1), slow.batch()
     expected = outputs(model, batch, settings_of({}))
-    model.generation_config.update(min_length=6, no_repeat_ngram_size=2, num_beams=5, length_penalty=3.0, max_length=9)
+    model.generation_config.update(
+        min_length=6, no_repeat_ngram_size=2, num_beams=5, length_penalty=3.0, max_length=9
+    )
     before = model.generation_config.to_dict()
     model.train()
     assert outputs(model, batch, settings_of({})) == expected
@@ -138,8 +153,18 @@ def test_blocking_of_words_needs_a_codec():
         generate(slow.model(), slow.batch(), settings_of(CASES["blocked words"]))
 
 
+@pytest.mark.parametrize(
+    ("search", "own"), [("see", "pointer-generator"), ("captioner", "top-down")]
+)
+def test_the_search_of_another_model(search, own):
+    settings = DecodingSettings(search=search, stopping="bound", max_length=9)
+    with pytest.raises(ValueError, match=f"search {search} is for a {own}, and this is a BartFor"):
+        generate(slow.model(), slow.batch(), settings)
+
+
 def test_a_rule_stays_in_the_search():
-    """With a rule the search ranks by the attention before the rule, and writes what the rule makes of it."""
+    """With a rule the search ranks by the attention before the rule, and writes what the rule makes
+    of it."""
     model, batch = slow.model(1), slow.batch()
     settings = settings_of(CASES["gehrmann"])
     plain = outputs(model, batch, settings)
@@ -169,6 +194,8 @@ BAD = {
     "cut": ({"cut": "first"}, "choose one of ranked, last"),
     "words": ({"block_by": "words"}, "give block_ngrams"),
     "greedy words": ({"block_by": "words", "block_ngrams": 3, "beams": 1}, "more beams"),
+    "search": ({"search": "google"}, "choose one of none, see, see-port, captioner, fairseq"),
+    "captioner": ({"search": "captioner"}, "give stopping: bound"),
     "greedy": ({"coverage_penalty": "gnmt", "beta": 1.0, "beams": 1}, "give more beams"),
 }
 

@@ -1,4 +1,5 @@
-"""Temporal attention in whole models of the library, with their registry of attention functions and without."""
+"""Temporal attention in whole models of the library, with their registry of attention functions and
+without."""
 
 import copy
 import math
@@ -21,7 +22,12 @@ def led(seed=1):
     """A family whose softmax is written by hand."""
     torch.manual_seed(seed)
     config = hf.LEDConfig(
-        **{"encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+        **{
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": 2,
+        },
         vocab_size=slow.WORDS,
         d_model=16,
         encoder_ffn_dim=24,
@@ -70,7 +76,9 @@ def test_a_whole_model_from_the_equations():
     assert not torch.allclose(logits[0], logits[2], atol=1e-1)
 
 
-@pytest.mark.parametrize("make", [slow.model, lambda seed: slow.model(seed, attn_implementation="sdpa"), led])
+@pytest.mark.parametrize(
+    "make", [slow.model, lambda seed: slow.model(seed, attn_implementation="sdpa"), led]
+)
 def test_training_equals_decoding(make):
     """All rows at once, and one by one through the cache."""
     model = make(1)
@@ -80,7 +88,12 @@ def test_training_equals_decoding(make):
         whole = model(**inputs, decoder_input_ids=words).logits
         cache, rows = None, []
         for t in range(6):
-            out = model(**inputs, decoder_input_ids=words[:, t : t + 1], past_key_values=cache, use_cache=True)
+            out = model(
+                **inputs,
+                decoder_input_ids=words[:, t : t + 1],
+                past_key_values=cache,
+                use_cache=True,
+            )
             cache = out.past_key_values
             rows.append(out.logits)
     assert torch.allclose(torch.cat(rows, 1), whole, atol=1e-4)
@@ -97,7 +110,9 @@ def test_it_can_be_trained_and_saved(tmp_path):
     assert torch.allclose(*logits, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", [{}, {"coverage_penalty": "gehrmann", "beta": 1.0, "stepwise": True}])
+@pytest.mark.parametrize(
+    "case", [{}, {"coverage_penalty": "gehrmann", "beta": 1.0, "stepwise": True}]
+)
 def test_a_search_equals_the_slow_twin(case):
     settings = DecodingSettings(**{"beams": 3, "max_length": 8, "temporal": True, **case})
     model, batch = slow.model(1), slow.batch(seed=1)
@@ -114,5 +129,7 @@ def test_a_search_equals_the_slow_twin(case):
 def test_not_on_top_of_a_rule():
     model = slow.model()
     attach(model, "dim:log")
-    with pytest.raises(ValueError, match="has the rule dim:log, and temporal attention takes its place"):
+    with pytest.raises(
+        ValueError, match="has the rule dim:log, and temporal attention takes its place"
+    ):
         generate(model, slow.batch(), SETTINGS)

@@ -1,13 +1,14 @@
-"""Traces of small real models: their rows are what the model attended to, their words are what it wrote."""
+"""Traces of small real models: their rows are what the model attended to, their words are what it
+wrote."""
 
 import numpy as np
 import pytest
 import torch
 
+from dwindle.cli.coverage import look
 from dwindle.data.example import Example
 from dwindle.generation import tracing
 from dwindle.generation.generate import generate
-from dwindle.generation.look import look
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models import build
 from dwindle.models.attended import attended
@@ -20,7 +21,9 @@ SETTINGS = DecodingSettings(beams=2, max_length=9)
 def made(kind, **more):
     """A small model that was never trained: what it writes is noise, and that is enough here."""
     words = {"pointer-generator": 40, "bart": 290}[kind]
-    settings = ModelSettings(kind=kind, size="tiny", vocabulary=words, source_length=40, target_length=20, **more)
+    settings = ModelSettings(
+        kind=kind, size="tiny", vocabulary=words, source_length=40, target_length=20, **more
+    )
     return build.build(settings, lambda: iter([(TEXT, TEXT)] * 3), seed=1)
 
 
@@ -41,10 +44,15 @@ def test_a_trace_is_what_the_model_attended_to(both):
     assert np.allclose(one.attention, record.attention[:, 0, :steps].mean(0).numpy())
     assert np.allclose(one.weights.sum(0), record.effective[:, 0].mean(0).numpy(), atol=1e-5)
     assert (one.weights <= one.attention + 1e-6).all()
-    assert "".join(one.output).strip() == codec.decode(sequences, batch)[0].replace("\ufffd", "").strip()
+    assert (
+        "".join(one.output).strip()
+        == codec.decode(sequences, batch)[0].replace("\ufffd", "").strip()
+    )
     assert one.source == codec.source_tokens(TEXT)
     assert [TEXT[at].lower() for at in one.places if at >= 0] == [
-        token.strip()[0].lower() for token, at in zip(one.source, one.places, strict=True) if at >= 0
+        token.strip()[0].lower()
+        for token, at in zip(one.source, one.places, strict=True)
+        if at >= 0
     ]
     assert sum(at >= 0 for at in one.places) >= len(TEXT.split())
 
@@ -52,7 +60,11 @@ def test_a_trace_is_what_the_model_attended_to(both):
 def test_the_first_few_that_can_be_read(both):
     model, codec = both
     examples = [Example("empty", " ", ()), *(Example(str(k), TEXT, ()) for k in range(5))]
-    assert [one.id for one in tracing.traces(model, codec, examples, SETTINGS, 3)] == ["0", "1", "2"]
+    assert [one.id for one in tracing.traces(model, codec, examples, SETTINGS, 3)] == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 def test_look_at_a_run_a_saved_model_and_any_model(tmp_path, both):
@@ -60,7 +72,9 @@ def test_look_at_a_run_a_saved_model_and_any_model(tmp_path, both):
     build.save(model, codec, tmp_path / "run" / "model")
     [(name, one)] = look(str(tmp_path / "run"), TEXT).items()
     assert name == "run (dim:boxcox(0.5))"
-    assert look(str(tmp_path / "run" / "model"), TEXT)["model (dim:boxcox(0.5))"].output == one.output
+    assert (
+        look(str(tmp_path / "run" / "model"), TEXT)["model (dim:boxcox(0.5))"].output == one.output
+    )
 
 
 def test_look_at_a_model_of_the_library_and_at_it_with_a_rule(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dwindle.models.cpu import KERNEL
+from dwindle.native.functions import KERNEL
 
 
 @pytest.fixture(params=["kernel", "plain"])

@@ -1,4 +1,5 @@
-"""Tiny library checkpoints in the published formats, made here, and pairs of texts to build with."""
+"""Tiny library checkpoints in the published formats, made here, and pairs of texts to build
+with."""
 
 from pathlib import Path
 
@@ -10,14 +11,24 @@ from dwindle.models.build import build
 from dwindle.models.settings import ModelSettings
 
 PAIRS = [
-    (f"the cat number {i} sat on the mat .\nit was {i % 12} o'clock then .", f"cat {i} sat .\nat {i % 12} .")
+    (
+        f"the cat number {i} sat on the mat .\nit was {i % 12} o'clock then .",
+        f"cat {i} sat .\nat {i % 12} .",
+    )
     for i in range(30)
 ]
 
 
 def settings(kind: str, **given) -> ModelSettings:
     return ModelSettings(
-        **{"kind": kind, "size": "tiny", "vocabulary": 330, "source_length": 40, "target_length": 20, **given}
+        **{
+            "kind": kind,
+            "size": "tiny",
+            "vocabulary": 330,
+            "source_length": 40,
+            "target_length": 20,
+            **given,
+        }
     )
 
 
@@ -35,7 +46,8 @@ def spread(model: torch.nn.Module, by: float = 0.4) -> None:
 
 
 def bert(folder: Path) -> Path:
-    """As bert-base-uncased comes: WordPiece with unused tokens, and an encoder with a masked language model's head."""
+    """As bert-base-uncased comes: WordPiece with unused tokens, and an encoder with a masked
+    language model's head."""
     special = ["[PAD]", "[unused0]", "[unused1]", "[unused2]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = sorted({w for pair in PAIRS for text in pair for w in text.replace("'", " ' ").split()})
     vocabulary = {token: i for i, token in enumerate([*special, *words, "##s"])}
@@ -43,11 +55,18 @@ def bert(folder: Path) -> Path:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     hf.BertTokenizer(
         tokenizer_object=tokenizer, vocab=vocabulary, do_lower_case=True
     ).save_pretrained(folder)  # fmt: skip
-    shape = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2}
+    shape = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+    }
     config = hf.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, **shape)
     hf.BertForMaskedLM(config).save_pretrained(folder)
     return folder
@@ -68,7 +87,9 @@ def marian(folder: Path) -> Path:
     import sentencepiece
 
     folder.mkdir(parents=True)
-    (folder / "text").write_text("\n".join(text for pair in PAIRS for text in pair), encoding="utf-8")
+    (folder / "text").write_text(
+        "\n".join(text for pair in PAIRS for text in pair), encoding="utf-8"
+    )
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "text"), model_prefix=str(folder / "x"), vocab_size=60, minloglevel=2
     )
@@ -79,8 +100,23 @@ def marian(folder: Path) -> Path:
     files = {"source_spm": str(folder / "x.model"), "target_spm": str(folder / "x.model")}
     hf.MarianTokenizer(vocab=str(folder / "vocab.json"), **files).save_pretrained(folder)
     pad = vocabulary["<pad>"]
-    shape = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_position_embeddings": 16}
-    ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0, "vocab_size": len(vocabulary)}
+    shape = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "encoder_ffn_dim": 16,
+        "decoder_ffn_dim": 16,
+    }
+    heads = {
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "max_position_embeddings": 16,
+    }
+    ids = {
+        "pad_token_id": pad,
+        "decoder_start_token_id": pad,
+        "eos_token_id": 0,
+        "vocab_size": len(vocabulary),
+    }
     hf.MarianMTModel(hf.MarianConfig(**shape, **heads, **ids)).save_pretrained(folder)
     return folder

@@ -1,4 +1,5 @@
-"""A tiny pointer-generator with sharp attention, and a batch of three sources with words that it does not know."""
+"""A tiny pointer-generator with sharp attention, and a batch of three sources with words that it
+does not know."""
 
 import torch
 
@@ -13,13 +14,22 @@ SETTINGS = {
     "temporal": {"temporal": True},
     "dim": {"rule": "dim:log"},
     "dydim": {"rule": "dydim:log,power(0.5)", "coverage": True},
-    "renormalised": {"rule": "dim:boxcox(0)", "copy": "renormalised", "coverage": True, "temporal": True},
+    "bounded": {"rule": "dydim:boxcox(-2),boxcox(0.5)", "copy": "renormalised"},
+    "renormalised": {
+        "rule": "dim:boxcox(0)",
+        "copy": "renormalised",
+        "coverage": True,
+        "temporal": True,
+    },
 }
 
 
 def tiny(spread=0.8, dtype=torch.float64, **settings):
-    """In eval mode, every weight drawn wide: on a nearly uniform attention a forgotten reorder passes unseen."""
-    model = PointerGenerator(PointerGeneratorConfig(vocab_size=V, hidden_size=H, embedding_size=E, **settings))
+    """In eval mode, every weight drawn wide: on a nearly uniform attention a forgotten reorder
+    passes unseen."""
+    model = PointerGenerator(
+        PointerGeneratorConfig(vocab_size=V, hidden_size=H, embedding_size=E, **settings)
+    )
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for p in model.parameters():
@@ -29,10 +39,17 @@ def tiny(spread=0.8, dtype=torch.float64, **settings):
 
 
 def sources():
-    """input_ids, attention_mask, extended_ids (3, 7). The first two sources have words outside the vocabulary."""
-    extended = torch.tensor([[5, 11, 6, 12, 11, 7, 5], [8, 9, 11, 9, 8, 0, 0], [6, 6, 10, 7, 0, 0, 0]])
+    """input_ids, attention_mask, extended_ids (3, 7). The first two sources have words outside the
+    vocabulary."""
+    extended = torch.tensor(
+        [[5, 11, 6, 12, 11, 7, 5], [8, 9, 11, 9, 8, 0, 0], [6, 6, 10, 7, 0, 0, 0]]
+    )
     mask = (torch.arange(7) < torch.tensor(LENGTHS)[:, None]).long()
-    return {"input_ids": extended.where(extended < V, 1), "attention_mask": mask, "extended_ids": extended}
+    return {
+        "input_ids": extended.where(extended < V, 1),
+        "attention_mask": mask,
+        "extended_ids": extended,
+    }
 
 
 def read():
@@ -41,7 +58,8 @@ def read():
 
 
 def labels():
-    """(3, 5), padded: copied words, words of vocabulary and source, of the vocabulary only, and the one of padding."""
+    """(3, 5), padded: copied words, words of vocabulary and source, of the vocabulary only, and the
+    one of padding."""
     return torch.tensor([[11, 5, 12, 6, 3], [9, 11, 10, 3, -100], [6, 0, 3, -100, -100]])
 
 

@@ -1,6 +1,8 @@
-"""The pointer-generator as slow loops, straight from the equations of See et al. (2017): what the tests compare with.
+"""The pointer-generator as slow loops, straight from the equations of See et al. (2017): what the
+tests compare with.
 
-One source at a time, one step at a time, no padding, no logarithms. Takes the weights of a model in float64.
+One source at a time, one step at a time, no padding, no logarithms. Takes the weights of a model in
+float64.
 """
 
 from dataclasses import dataclass
@@ -27,7 +29,8 @@ class Told:
 
 
 def lstm(x, h, c, from_input, from_hidden, bias):
-    """One step of Hochreiter and Schmidhuber's cell; the gates stand as input, forget, candidate, output."""
+    """One step of Hochreiter and Schmidhuber's cell; the gates stand as input, forget, candidate,
+    output."""
     z = from_input @ x + from_hidden @ h + bias
     i, f, g, o = z.split(len(z) // 4)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -73,13 +76,27 @@ def tell(model, ids, extended, read, width) -> Told:
     attentions, weights, distributions, losses, energies = [], [], [], [], []
     for t, word in enumerate(read):
         known = word if word < config.vocab_size else config.unk_token_id
-        x = decoder.feed.weight @ torch.cat([model.encoder.embedding.weight[known], context]) + decoder.feed.bias
+        x = (
+            decoder.feed.weight @ torch.cat([model.encoder.embedding.weight[known], context])
+            + decoder.feed.bias
+        )
         size = len(x)
-        h, c = lstm(x, h, c, decoder.gates.weight[:, :size], decoder.gates.weight[:, size:], decoder.gates.bias)
+        h, c = lstm(
+            x,
+            h,
+            c,
+            decoder.gates.weight[:, :size],
+            decoder.gates.weight[:, size:],
+            decoder.gates.bias,
+        )
         coverage = sum(attentions, start=torch.zeros_like(memory[:, 0]))  # c^t, Eq. 10
         energy = []
         for i in range(len(ids)):  # Eq. 1 and 11
-            z = model.encoder.keys.weight @ memory[i] + decoder.query.weight @ torch.cat([c, h]) + decoder.query.bias
+            z = (
+                model.encoder.keys.weight @ memory[i]
+                + decoder.query.weight @ torch.cat([c, h])
+                + decoder.query.bias
+            )
             if config.coverage:
                 z = z + decoder.covered.weight[:, 0] * coverage[i]
             energy.append(decoder.score.weight[0] @ torch.tanh(z))
@@ -91,13 +108,22 @@ def tell(model, ids, extended, read, width) -> Told:
         attentions.append(lifted / lifted.sum())  # Eq. 2
         losses.append(torch.minimum(attentions[-1], coverage).sum())  # Eq. 12
         so_far = torch.stack(attentions)
-        weights.append(torch.stack([diminished(decoder.rule, so_far, i, t) for i in range(len(ids))]))
-        context = sum(weight * state for weight, state in zip(weights[-1], memory, strict=True))  # Eq. 3
+        weights.append(
+            torch.stack([diminished(decoder.rule, so_far, i, t) for i in range(len(ids))])
+        )
+        # Eq. 3
+        context = sum(weight * state for weight, state in zip(weights[-1], memory, strict=True))
         merged = model.merge.weight @ torch.cat([h, context]) + model.merge.bias
-        vocabulary = torch.softmax(model.vocabulary.weight @ merged + model.vocabulary.bias, 0)  # Eq. 4
-        p_gen = torch.sigmoid(model.switch.weight[0] @ torch.cat([context, c, h, x]) + model.switch.bias[0])  # Eq. 8
+        # Eq. 4
+        vocabulary = torch.softmax(model.vocabulary.weight @ merged + model.vocabulary.bias, 0)
+        # Eq. 8
+        p_gen = torch.sigmoid(
+            model.switch.weight[0] @ torch.cat([context, c, h, x]) + model.switch.bias[0]
+        )
         pointing = attentions[-1] if config.copy == "plain" else weights[-1] / weights[-1].sum()
-        mixed = [p_gen * p for p in vocabulary] + [torch.zeros_like(p_gen)] * (width - len(vocabulary))
+        mixed = [p_gen * p for p in vocabulary] + [torch.zeros_like(p_gen)] * (
+            width - len(vocabulary)
+        )
         for i, id in enumerate(extended):  # Eq. 9
             mixed[id] = mixed[id] + (1 - p_gen) * pointing[i]
         distributions.append(torch.stack(mixed))

@@ -30,7 +30,8 @@ def test_as_a_record_of_generate(kind, rule):
 
 
 def test_segments_are_seen():
-    """A pair of models hands the segments of a source on to its encoder: a record without them would be another's."""
+    """A pair of models hands the segments of a source on to its encoder: a record without them
+    would be another's."""
     model, codec = built("bertsum", rule="dim:log")
     spread(model)
     batch = codec.collate([codec.encode(*pair) for pair in PAIRS[:2]])
@@ -38,8 +39,11 @@ def test_segments_are_seen():
     found = attended(model, batch, sequences)
     with torch.no_grad():
         model.set_attn_implementation("eager")
-        output = model.eval()(**{k: v for k, v in batch.items() if k != "labels"}, decoder_input_ids=sequences[:, :-1],
-                              output_attentions=True)  # fmt: skip
+        output = model.eval()(
+            **{k: v for k, v in batch.items() if k != "labels"},
+            decoder_input_ids=sequences[:, :-1],
+            output_attentions=True,
+        )
     torch.testing.assert_close(found.weights[0, 0], output.cross_attentions[1][0].mean(0))
     blind = {k: v for k, v in batch.items() if k != "token_type_ids"}
     assert not torch.allclose(attended(model, blind, sequences).weights, found.weights)

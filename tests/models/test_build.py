@@ -60,18 +60,20 @@ def test_a_seed_is_a_model(kind):
     assert any(not torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-@pytest.mark.parametrize(("kind", "layers"), [("transformer", [1]), ("bertsum", [1]), ("bart", [0, 1])])
+@pytest.mark.parametrize(
+    ("kind", "layers"), [("transformer", [1]), ("bertsum", [1]), ("bart", [0, 1])]
+)
 def test_the_papers_layers(kind, layers):
     """The last one; the last 7 of BART, or all of a smaller one."""
-    assert built(kind, rule="dim:log")[0].config.dwindle["layers"] == layers
-    assert built(kind, rule="dim:log", layers=2)[0].config.dwindle["layers"] == [0, 1]
+    assert handle_of(built(kind, rule="dim:log")[0]).layers == layers
+    assert handle_of(built(kind, rule="dim:log", layers=2)[0]).layers == [0, 1]
     assert handle_of(built(kind, rule="plain")[0]) is None
 
 
 def test_one_rule_replaces_another():
     model, _ = built("bart", rule="dim:log")
     put_rule(model, "dim:power(0.5)", 1)
-    assert model.config.dwindle == {"rule": "dim:power(0.5)", "layers": [1]}
+    assert handle_of(model).settings.as_dict() == {"rule": "dim:power(0.5)", "layers": [1]}
 
 
 @pytest.mark.parametrize("kind", ["transformer", "bertsum"])
@@ -79,7 +81,9 @@ def test_a_start_reads_further(kind, tmp_path):
     """Longer sources than its own: short texts read as before, long ones read at all."""
     model, codec = built(kind)
     save(model, codec, tmp_path / "model")
-    further, its_codec = built(kind, start=str(tmp_path / "model"), source_length=700, target_length=30)
+    further, its_codec = built(
+        kind, start=str(tmp_path / "model"), source_length=700, target_length=30
+    )
     assert (its_codec.source_length, its_codec.target_length) == (700, 30)
     torch.testing.assert_close(loss(further, its_codec), loss(model, codec))
     long = its_codec.collate([its_codec.encode("the cat sat .\n" * 300)])
@@ -105,7 +109,9 @@ def test_bart_does_not_read_further(tmp_path):
 def test_coverage_comes_to_a_trained_pointer_generator(tmp_path):
     model, codec = built("pointer-generator")
     save(model, codec, tmp_path / "model")
-    covered, its_codec = built("pointer-generator", start=str(tmp_path / "model"), coverage=True, source_length=60)
+    covered, its_codec = built(
+        "pointer-generator", start=str(tmp_path / "model"), coverage=True, source_length=60
+    )
     more = {n for n, _ in covered.named_parameters()} - {n for n, _ in model.named_parameters()}
     assert more == {"decoder.covered.weight"}
     assert covered.config.coverage
@@ -120,7 +126,9 @@ def test_coverage_does_not_go_unnoticed(tmp_path):
         built("pointer-generator", start=str(tmp_path / "model"))
 
 
-@pytest.mark.parametrize(("make", "kind"), [(bert, "bertsum"), (bart, "bart"), (marian, "transformer")])
+@pytest.mark.parametrize(
+    ("make", "kind"), [(bert, "bertsum"), (bart, "bart"), (marian, "transformer")]
+)
 def test_published_checkpoints(make, kind, tmp_path):
     """In the files that people have: read, a rule put in, saved as a run's model, loaded again."""
     if make is marian:
@@ -128,8 +136,11 @@ def test_published_checkpoints(make, kind, tmp_path):
     folder = make(tmp_path / "published")
     model, codec = built(kind, start=str(folder), rule="dim:log")
     batch = codec.collate([codec.encode(*pair) for pair in PAIRS[:2]])
-    texts = codec.decode(batch["labels"].masked_fill(batch["labels"] == -100, codec.tokenizer.pad_token_id), batch)
-    between = " " if make is marian else "\n"  # a translator of single lines knows no other, and gets no token more
+    texts = codec.decode(
+        batch["labels"].masked_fill(batch["labels"] == -100, codec.tokenizer.pad_token_id), batch
+    )
+    # models of single lines know no other, and get no token more
+    between = "\n" if make is bert else " "
     targets = [target.replace(" .", ".").replace("\n", between) for _, target in PAIRS[:2]]
     assert [text.replace(" .", ".") for text in texts] == targets
     assert int(batch["input_ids"].max()) < model.get_input_embeddings().num_embeddings
@@ -139,7 +150,8 @@ def test_published_checkpoints(make, kind, tmp_path):
     torch.testing.assert_close(loss(again, its_codec), loss(model, codec))
     labels = batch.pop("labels")
     output = again.generate(**batch, max_new_tokens=4, num_beams=2)
-    assert output[0, 0] == again.prepare_decoder_input_ids_from_labels(labels)[0, 0]  # decoding starts as training
+    # decoding starts as training
+    assert output[0, 0] == again.prepare_decoder_input_ids_from_labels(labels)[0, 0]
 
 
 def test_the_encoder_of_bertsum_is_the_published_one(tmp_path):
@@ -156,9 +168,31 @@ def test_the_encoder_of_bertsum_is_the_published_one(tmp_path):
     assert model.config.eos_token_id == codec.tokenizer.convert_tokens_to_ids("[unused1]")
 
 
+def test_what_parts_the_words_of_bertsum(tmp_path):
+    """PreSumm's spaces unless BERT's own way is named; a start keeps what it was saved with."""
+    start = str(bert(tmp_path / "bert"))
+    model, codec = built("bertsum", start=start)
+    _, other = built("bertsum", start=start, wordpiece="bert")
+    unknown = codec.tokenizer.unk_token_id
+    cats = codec.tokenizer.convert_tokens_to_ids(["cat", "##s", "."])
+    assert codec.encode("cats.")["input_ids"][1:-1] == [unknown]  # one word, and there is no ##.
+    assert other.encode("cats.")["input_ids"][1:-1] == cats
+    save(model, codec, tmp_path / "model")
+    assert built("bertsum", start=str(tmp_path / "model"))[1].wordpiece == "spaces"
+    with pytest.raises(
+        ValueError, match=r"saved with wordpiece=spaces: leave model\.wordpiece out"
+    ):
+        built("bertsum", start=str(tmp_path / "model"), wordpiece="bert")
+    with pytest.raises(ValueError, match="wordpiece is BertSum's, and this is a bart"):
+        built("bart", wordpiece="spaces")
+
+
 def test_a_checkpoint_of_another_model(tmp_path):
     save(*built("bart"), tmp_path / "model")
-    with pytest.raises(ValueError, match="is a model of type bart, and a transformer starts from one of type marian"):
+    with pytest.raises(
+        ValueError,
+        match="is a model of type bart, and a transformer starts from one of type marian",
+    ):
         built("transformer", start=str(tmp_path / "model"))
 
 
@@ -175,7 +209,9 @@ def test_no_model_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(building.AutoConfig, "from_pretrained", unreachable)
     with pytest.raises(
-        ValueError, match=r"facebook/x is not a folder, and could not be loaded .*: We couldn't connect to the hub\.$"
+        ValueError,
+        match=r"facebook/x is not a folder, and could not be loaded .*: We couldn't connect to "
+        r"the hub\.$",
     ):
         built("bart", start="facebook/x")
 
@@ -206,11 +242,15 @@ def test_what_cannot_be_saved_leaves_the_old_one(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["pointer-generator", "transformer", "bertsum"])
 def test_a_vocabulary_is_learnt_once_for_a_corpus(kind):
-    settings = ModelSettings(kind=kind, size="tiny", vocabulary=300, source_length=40, target_length=20)
+    settings = ModelSettings(
+        kind=kind, size="tiny", vocabulary=300, source_length=40, target_length=20
+    )
     learnt, codec = build(settings, lambda: iter(PAIRS), 1)
     model, kept = build(settings, lambda: iter(PAIRS), 1, corpus=f"pairs {kind}")
     again, _ = build(settings, lambda: pytest.fail("learnt again"), 1, corpus=f"pairs {kind}")
     assert all(kept.encode(*pair) == codec.encode(*pair) for pair in PAIRS)
-    for one, two, three in zip(*(m.state_dict().values() for m in (learnt, model, again)), strict=True):
+    for one, two, three in zip(
+        *(m.state_dict().values() for m in (learnt, model, again)), strict=True
+    ):
         assert torch.equal(one, two)
         assert torch.equal(one, three)

@@ -14,7 +14,9 @@ def drawn(dtype=torch.float64):
     generator = torch.Generator().manual_seed(0)
     shapes = [(N, H), (N,), (N,), (V, H), (V,)]
     given = [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
-    given[2] = torch.where(torch.arange(N) % 3 == 0, NEVER, -given[2].detach().abs()).requires_grad_()
+    given[2] = torch.where(
+        torch.arange(N) % 3 == 0, NEVER, -given[2].detach().abs()
+    ).requires_grad_()
     ids = torch.tensor([0, 3, 12, 10, 3, 11, 5, 7, 2])
     return given, ids, torch.rand(N, generator=generator).to(dtype)
 
@@ -31,12 +33,15 @@ def twin(given, ids, share):
 def test_chunks_are_as_the_whole(rows, scale, path, monkeypatch):
     monkeypatch.setattr(likelihood, "_CHUNK", rows * V)
     given, ids, share = drawn()
-    share = share * ((ids < V) | (given[2] > NEVER))  # a word that can be neither written nor copied
+    # a word that can be neither written nor copied
+    share = share * ((ids < V) | (given[2] > NEVER))
     hidden, switch, copied, weight, bias = given
     ours = scale * log_likelihood(Words(ids, hidden, switch, copied, share), weight, bias)
     theirs = scale * twin(given, ids, share).nan_to_num()
     torch.testing.assert_close(ours, theirs)
-    for mine, slow in zip(torch.autograd.grad(ours, given), torch.autograd.grad(theirs, given), strict=True):
+    for mine, slow in zip(
+        torch.autograd.grad(ours, given), torch.autograd.grad(theirs, given), strict=True
+    ):
         torch.testing.assert_close(mine, slow)
 
 

@@ -1,13 +1,14 @@
-"""The decoder's loop as one operation against the loop over words, which autograd goes through step by step."""
+"""The decoder's loop as one operation against the loop over words, which autograd goes through step
+by step."""
 
 import pytest
 import torch
 
-from dwindle.models.cpu import KERNEL
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.decoder import Decoder
 from dwindle.models.pointer_generator.encoder import EncodedSource
 from dwindle.models.pointer_generator.loop import loops
+from dwindle.native.functions import KERNEL
 
 B, T, S, H, E = 5, 4, 37, 21, 18  # nothing is a multiple of a vector
 KINDS = {
@@ -16,6 +17,7 @@ KINDS = {
     "dim": {"rule": "dim:log"},
     "special": {"rule": "dim:power(0.65)+protect(special)", "coverage": True},
     "dydim": {"rule": "dydim:log,power(0.5)"},
+    "bounded": {"rule": "dydim:boxcox(-4),boxcox(-0.5)", "coverage": True},
     "detached": {"rule": "dydim:boxcox(0.5),log+detach_gate", "coverage": True},
 }
 
@@ -27,12 +29,14 @@ def compiled():
 
 
 def drawn(dtype, **settings):
-    """A decoder, and encoded source, words, coverage so far and the last context, all with gradients; the mask."""
+    """A decoder, and encoded source, words, coverage so far and the last context, all with
+    gradients; the mask."""
     torch.manual_seed(1)
     decoder = Decoder(PointerGeneratorConfig(hidden_size=H, embedding_size=E, **settings)).to(dtype)
     shapes = [(B, S, 2 * H), (B, S, 2 * H), (B, H), (B, H), (B, T, E), (B, 1, S), (B, 1, S), (B, E)]
     given = [torch.randn(shape, dtype=dtype) for shape in shapes]
-    given[5], given[6] = given[5].abs(), given[6].sigmoid() / 4  # some positions will have their peak in these steps
+    # some positions will have their peak in these steps
+    given[5], given[6] = given[5].abs(), given[6].sigmoid() / 4
     mask = torch.arange(S) < torch.tensor([S, S - 1, 17, 3, 1])[:, None]
     return decoder, [x.requires_grad_() for x in given], mask
 
@@ -44,7 +48,16 @@ def outputs(decoder, given, mask):
     rows, after = decoder(words, states, state)
     assert after.words == T
     there = rows.log_attention.masked_fill(~mask.unsqueeze(1), 0)
-    return [rows.fed, rows.hidden, rows.cell, rows.context, there, rows.weights, after.context, *after.coverage]
+    return [
+        rows.fed,
+        rows.hidden,
+        rows.cell,
+        rows.context,
+        there,
+        rows.weights,
+        after.context,
+        *after.coverage,
+    ]
 
 
 def gradients(made, inputs):

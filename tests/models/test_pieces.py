@@ -13,7 +13,8 @@ from dwindle.models.subword import SENTENCE, SubwordCodec
 
 
 def sentences(seed, count=400):
-    """Words of syllables, so that there is something to merge; with punctuation and letters beyond ASCII."""
+    """Words of syllables, so that there is something to merge; with punctuation and letters beyond
+    ASCII."""
     rng = random.Random(seed)
     syllables = ["ka", "lo", "mün", "tre", "si", "ß", "na", "vo", "-", "é"]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(150)]
@@ -36,9 +37,13 @@ def model(request, tmp_path_factory):
     pytest.importorskip("google.protobuf")
     prefix = tmp_path_factory.mktemp("spm") / request.param
     library.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences(1)), model_prefix=str(prefix), vocab_size=90, model_type=request.param,
-        minloglevel=2, num_threads=1,
-    )  # fmt: skip
+        sentence_iterator=iter(sentences(1)),
+        model_prefix=str(prefix),
+        vocab_size=90,
+        model_type=request.param,
+        minloglevel=2,
+        num_threads=1,
+    )
     return prefix.with_suffix(".model")
 
 
@@ -47,7 +52,10 @@ def test_codes_cut_as_subword_nmt_does(codes):
     tool = apply.BPE(io.StringIO(codes.read_text(encoding="utf-8")))
     tokenizer = pieces(str(codes), sentences(1), "transformer")
     for text in sentences(2):
-        marked = [t.removesuffix("</w>") if t.endswith("</w>") else f"{t}@@" for t in tokenizer.tokenize(text)]
+        marked = [
+            t.removesuffix("</w>") if t.endswith("</w>") else f"{t}@@"
+            for t in tokenizer.tokenize(text)
+        ]
         assert marked == tool.process_line(text).split(" ")
         assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
 
@@ -65,7 +73,9 @@ def test_models_cut_as_sentencepiece_does(model):
 @pytest.mark.filterwarnings("ignore:Version v4.12.0 introduces:FutureWarning")
 @pytest.mark.parametrize("kind", ["transformer", "bart", "bertsum"])
 def test_a_new_model_with_them_keeps_sentences_and_is_saved(codes, kind, tmp_path):
-    settings = ModelSettings(kind, size="tiny", pieces=str(codes), source_length=40, target_length=40)
+    settings = ModelSettings(
+        kind, size="tiny", pieces=str(codes), source_length=40, target_length=40
+    )
     model, codec = build(settings, lambda: ((text, text) for text in sentences(1)), seed=1)
     source = "\n".join(sentences(3, 2))
     row = codec.encode(source, source)
@@ -75,11 +85,16 @@ def test_a_new_model_with_them_keeps_sentences_and_is_saved(codes, kind, tmp_pat
     assert codec.separator == SENTENCE
     assert codec.decode(batch["labels"], batch) == [source]
     codec.save_pretrained(tmp_path)
-    assert AutoTokenizer.from_pretrained(tmp_path)(source)["input_ids"] == codec.tokenizer(source)["input_ids"]
+    assert (
+        AutoTokenizer.from_pretrained(tmp_path)(source)["input_ids"]
+        == codec.tokenizer(source)["input_ids"]
+    )
 
 
 def test_a_model_of_sentencepiece_in_a_new_transformer(model):
-    settings = ModelSettings("transformer", size="tiny", pieces=str(model), source_length=80, target_length=80)
+    settings = ModelSettings(
+        "transformer", size="tiny", pieces=str(model), source_length=80, target_length=80
+    )
     built, codec = build(settings, lambda: [], seed=1)
     source = "\n".join(sentences(3, 2))
     batch = codec.collate([codec.encode(source, source)])

@@ -1,4 +1,5 @@
-"""The pointer-generator against See's equations in loops: forward, loss, gradients, cache, sizes, files, bad input."""
+"""The pointer-generator against See's equations in loops: forward, loss, gradients, cache, sizes,
+files, bad input."""
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ exact = {"rtol": 1e-9, "atol": 1e-11}
 
 def told(model, row, words):
     batch = alone(sources(), row, LENGTHS[row])
-    return tell(model, batch["input_ids"][0].tolist(), batch["extended_ids"][0].tolist(), words.tolist(), W)
+    return tell(
+        model, batch["input_ids"][0].tolist(), batch["extended_ids"][0].tolist(), words.tolist(), W
+    )
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -25,11 +28,15 @@ class TestEveryKind:
         model = tiny(**settings)
         output = model(**sources(), decoder_input_ids=read())
         record = model.attended(sources(), torch.cat([read(), torch.full((3, 1), 5)], dim=1))
-        torch.testing.assert_close(output.logits.exp().sum(-1), torch.ones(3, 5, dtype=torch.float64))
+        torch.testing.assert_close(
+            output.logits.exp().sum(-1), torch.ones(3, 5, dtype=torch.float64)
+        )
         for row, length in enumerate(LENGTHS):
             slow = told(model, row, read()[row])
             torch.testing.assert_close(output.logits[row].exp(), slow.distribution, **exact)
-            torch.testing.assert_close(output.cross_attentions[0][row, 0, :, :length], slow.weights, **exact)
+            torch.testing.assert_close(
+                output.cross_attentions[0][row, 0, :, :length], slow.weights, **exact
+            )
             torch.testing.assert_close(record.attention[0, row, :, :length], slow.attention.float())
             torch.testing.assert_close(record.weights[0, row, :, :length], slow.weights.float())
             assert not record.attention[0, row, :, length:].any()
@@ -59,7 +66,9 @@ class TestEveryKind:
         whole = model(**sources(), decoder_input_ids=read(), use_cache=True)
         state, pieces = None, []
         for rows in read().split(cuts, dim=1):
-            output = model(**sources(), decoder_input_ids=rows, past_key_values=state, use_cache=True)
+            output = model(
+                **sources(), decoder_input_ids=rows, past_key_values=state, use_cache=True
+            )
             state = output.past_key_values
             pieces.append(output.logits)
         torch.testing.assert_close(torch.cat(pieces, dim=1), whole.logits, **exact)
@@ -82,7 +91,11 @@ class TestEveryKind:
         batch = alone(sources(), 0, 7)
         torch.manual_seed(1)
         out = model.generate(
-            **batch, do_sample=True, max_new_tokens=6, return_dict_in_generate=True, output_logits=True
+            **batch,
+            do_sample=True,
+            max_new_tokens=6,
+            return_dict_in_generate=True,
+            output_logits=True,
         )
         written = out.sequences[:, 1:]
         chosen = torch.stack([row[0, id] for row, id in zip(out.logits, written[0], strict=True)])
@@ -119,7 +132,9 @@ def test_the_identity_is_plain_attention(settings):
     assert torch.equal(model(**sources(), decoder_input_ids=read()).logits, plain)
     model.set_rule("dydim:log,power(0.5)")
     assert model.config.rule == "dydim:log,power(0.5)"
-    assert (model(**sources(), decoder_input_ids=read()).logits.exp() - plain.exp()).abs().max() > 0.01
+    assert (
+        model(**sources(), decoder_input_ids=read()).logits.exp() - plain.exp()
+    ).abs().max() > 0.01
 
 
 def test_temporal_attention_can_be_put_on_for_decoding_only():
@@ -156,7 +171,11 @@ def test_padding_costs_no_cell_of_the_lstm(path):
     packed = pack_padded_sequence(words, torch.tensor(LENGTHS), batch_first=True)
     theirs, (h, c) = lstm(packed)
     theirs = pad_packed_sequence(theirs, batch_first=True)[0]
-    pairs = [(states * mask[..., None], theirs), (hidden, torch.cat(tuple(h), 1)), (cell, torch.cat(tuple(c), 1))]
+    pairs = [
+        (states * mask[..., None], theirs),
+        (hidden, torch.cat(tuple(h), 1)),
+        (cell, torch.cat(tuple(c), 1)),
+    ]
     for ours, expected in pairs:
         torch.testing.assert_close(ours, expected, **exact)
         drawn = torch.randn_like(expected)
@@ -190,11 +209,16 @@ def test_the_sizes_are_those_of_sees_code():
     assert sum(matrices.values()) == 21_500_753
     with torch.device("meta"):
         assert PointerGenerator(PointerGeneratorConfig()).num_parameters() == 21_500_753
-        assert PointerGenerator(PointerGeneratorConfig(coverage=True)).num_parameters() == 21_500_753 + 512
+        assert (
+            PointerGenerator(PointerGeneratorConfig(coverage=True)).num_parameters()
+            == 21_500_753 + 512
+        )
 
 
 def test_it_starts_as_sees_code_does():
-    model = PointerGenerator(PointerGeneratorConfig(vocab_size=200, hidden_size=32, embedding_size=16, coverage=True))
+    model = PointerGenerator(
+        PointerGeneratorConfig(vocab_size=200, hidden_size=32, embedding_size=16, coverage=True)
+    )
     for weight in (
         model.encoder.lstm.weight_hh_l0,
         model.encoder.lstm.weight_ih_l0[:, :-1],
@@ -203,7 +227,12 @@ def test_it_starts_as_sees_code_does():
         assert 0.019 < weight.abs().max() <= 0.02
     for bias in (model.decoder.gates.bias, model.encoder.lstm.weight_ih_l0_reverse[:, -1]):
         assert [part.unique().tolist() for part in bias.chunk(4)] == [[0], [1], [0], [0]]
-    for module in (model.encoder.embedding, model.encoder.reduce_cell, model.encoder.reduce_hidden, model.vocabulary):
+    for module in (
+        model.encoder.embedding,
+        model.encoder.reduce_cell,
+        model.encoder.reduce_hidden,
+        model.vocabulary,
+    ):
         assert 0.7e-4 < module.weight.std() < 1e-4  # of a normal cut at two deviations: 0.88 of it
         assert module.weight.abs().max() <= 2e-4
     bounds = {  # Glorot's square root of 6 / (in + out)
@@ -223,8 +252,11 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     assert again.config.rule == "dydim:log,power(0.5)"
     batch = {**sources(), "decoder_input_ids": read()}
     assert again.state_dict().keys() == model.state_dict().keys()
-    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in model.state_dict().items())
-    # Loaded weights lie elsewhere in memory, and on some processors products round by where their matrices lie.
+    assert all(
+        torch.equal(weight, again.state_dict()[name]) for name, weight in model.state_dict().items()
+    )
+    # Loaded weights lie elsewhere in memory, and on some processors products round by where their
+    # matrices lie.
     exact = {"rtol": 1e-13, "atol": 1e-13}
     torch.testing.assert_close(again(**batch).logits, model(**batch).logits, **exact)
     learnt = {**sources(), "labels": labels()}

@@ -1,4 +1,5 @@
-"""``generate()`` of the pointer-generator: beams and their state, copied words, and that it learns to copy."""
+"""``generate()`` of the pointer-generator: beams and their state, copied words, and that it learns
+to copy."""
 
 import itertools
 
@@ -33,7 +34,8 @@ def score(model, batch, sequence):
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_beams_keep_their_states(settings, seed):
-    """What beam search adds up is what teacher forcing says of the sequences it returns; so it is without a cache."""
+    """What beam search adds up is what teacher forcing says of the sequences it returns; so it is
+    without a cache."""
     model = tiny(**settings)
     with torch.no_grad():
         model.vocabulary.bias.normal_(generator=torch.Generator().manual_seed(seed))
@@ -43,7 +45,9 @@ def test_beams_keep_their_states(settings, seed):
     torch.testing.assert_close(out.sequences_scores, again.sequences_scores)
     for i, (sequence, claimed) in enumerate(zip(out.sequences, out.sequences_scores, strict=True)):
         batch = alone(sources(), i // 4, LENGTHS[i // 4])
-        torch.testing.assert_close(score(model, batch, sequence).float(), claimed, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            score(model, batch, sequence).float(), claimed, rtol=1e-4, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("left", ["hidden", "cell", "context", "coverage", "energy"])
@@ -70,7 +74,9 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(penalty):
     with torch.no_grad():
         logits = {}
         for length in range(longest):
-            prefixes = torch.tensor([[2, *ids] for ids in itertools.product(range(width), repeat=length)])
+            prefixes = torch.tensor(
+                [[2, *ids] for ids in itertools.product(range(width), repeat=length)]
+            )
             many = {name: x.expand(len(prefixes), -1) for name, x in batch.items()}
             rows = model(**many, decoder_input_ids=prefixes).logits[:, -1]
             logits |= {tuple(p[1:].tolist()): row for p, row in zip(prefixes, rows, strict=True)}
@@ -93,7 +99,8 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(penalty):
 
 def test_the_librarys_options_reach_copied_words():
     model = tiny(dtype=torch.float32)
-    copying = {"max_new_tokens": 8, "suppress_tokens": list(range(11))}  # only the two unknown words are left
+    # only the two unknown words are left
+    copying = {"max_new_tokens": 8, "suppress_tokens": list(range(11))}
     first = alone(sources(), 0, 7)
     stuck = model.generate(**first, **copying)[0, 1:5].tolist()
     blocked = model.generate(**first, **copying, no_repeat_ngram_size=2)[0, 1:5].tolist()
@@ -118,7 +125,9 @@ def test_samples_follow_the_distribution():
     model = tiny()
     batch = alone(sources(), 0, 7)
     torch.manual_seed(0)
-    drawn = model.generate(**batch, do_sample=True, num_return_sequences=4000, max_new_tokens=1, top_k=0)[:, 1]
+    drawn = model.generate(
+        **batch, do_sample=True, num_return_sequences=4000, max_new_tokens=1, top_k=0
+    )[:, 1]
     expected = model(**batch, decoder_input_ids=torch.tensor([[2]])).logits[0, 0].exp()
     found = torch.bincount(drawn, minlength=13) / 4000
     torch.testing.assert_close(found, expected.float(), rtol=0, atol=0.03)
@@ -126,7 +135,8 @@ def test_samples_follow_the_distribution():
 
 def test_rows_after_the_end_are_not_attended():
     model = tiny()
-    record = model.attended(sources(), torch.tensor([[2, 5, END, 0, 0]] * 6))  # two sequences for each source
+    # two sequences for each source
+    record = model.attended(sources(), torch.tensor([[2, 5, END, 0, 0]] * 6))
     assert record.attention.shape == record.weights.shape == (1, 6, 4, 7)
     assert record.attention.sum(-1)[0, 0].tolist() == pytest.approx([1, 1, 0, 0])
     assert torch.equal(record.attention[0, 0], record.attention[0, 1])
@@ -135,7 +145,8 @@ def test_rows_after_the_end_are_not_attended():
 
 
 def test_it_learns_to_copy_words_it_has_never_seen():
-    """Synthetic data: sources of six words, half of them unknown; the target is the first and last three."""
+    """Synthetic data: sources of six words, half of them unknown; the target is the first and last
+    three."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
 

@@ -4,6 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import BartConfig, BartForConditionalGeneration, T5Config
+from transformers import T5ForConditionalGeneration as T5
+from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 from dwindle.models import presets
 from dwindle.models.settings import ModelSettings
@@ -17,12 +20,20 @@ class Vocabulary(SimpleNamespace):
 
 
 def count(model: torch.nn.Module) -> int:
+    model.tie_weights()  # 5.0 does it only where there are weights
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def layer(width: int, ffn: int, attentions: int) -> int:
-    """Attentions of four square matrices, a feed-forward net of two, a norm after each, biases everywhere."""
-    return attentions * 4 * (width**2 + width) + 2 * width * ffn + ffn + width + (attentions + 1) * 2 * width
+    """Attentions of four square matrices, a feed-forward net of two, a norm after each, biases
+    everywhere."""
+    return (
+        attentions * 4 * (width**2 + width)
+        + 2 * width * ffn
+        + ffn
+        + width
+        + (attentions + 1) * 2 * width
+    )
 
 
 def stacks(width: int, ffn: int, layers: int) -> int:
@@ -31,10 +42,16 @@ def stacks(width: int, ffn: int, layers: int) -> int:
 
 @pytest.mark.parametrize(("size", "numbers"), [("big", (1024, 4096, 6)), ("base", (512, 2048, 6))])
 def test_transformer(size, numbers, monkeypatch):
-    """Ott et al.: one table of embeddings for source, target and output; sinusoids are no parameters."""
+    """Ott et al.: one table of embeddings for source, target and output; sinusoids are no
+    parameters."""
     # Their values do not matter here, and the library computes them one by one.
-    sinusoids = "transformers.models.marian.modeling_marian.MarianSinusoidalPositionalEmbedding.create_weight"
-    monkeypatch.setattr(sinusoids, lambda self: self.weight)
+    if hasattr(MarianSinusoidalPositionalEmbedding, "create_weight"):
+        monkeypatch.setattr(
+            MarianSinusoidalPositionalEmbedding, "create_weight", lambda self: self.weight
+        )
+    else:  # before 5.0
+        frozen = lambda self: self.weight.requires_grad_(False)  # noqa: E731
+        monkeypatch.setattr(MarianSinusoidalPositionalEmbedding, "_init_weight", frozen)
     with torch.device("meta"):
         model = presets.transformer(presets.shape("transformer", size), Vocabulary(size=32768), 256)
     assert count(model) == 32768 * numbers[0] + stacks(*numbers)
@@ -47,14 +64,18 @@ def test_bart_large():
     """406,291,456, as the published checkpoint has; two rows of its positions are never used."""
     with torch.device("meta"):
         model = presets.bart(presets.shape("bart", "big"), Vocabulary(size=50265), 1024)
-    tables = 50265 * 1024 + 2 * (1024 + 2) * 1024 + 2 * 2 * 1024  # words, positions, norms after them
+    # words, positions, norms after them
+    tables = 50265 * 1024 + 2 * (1024 + 2) * 1024 + 2 * 2 * 1024
     assert count(model) == tables + stacks(1024, 4096, 12) == 406_291_456
 
 
 def test_bertsum():
-    """BERT-base, 109,482,240 less its pooler, and PreSumm's decoder: 6 layers of 768, 2048 inside, 8 heads."""
+    """BERT-base, 109,482,240 less its pooler, and PreSumm's decoder: 6 layers of 768, 2048 inside,
+    8 heads."""
     with torch.device("meta"):
-        model = presets.bertsum(presets.shape("bertsum", "base"), Vocabulary(size=30522), 512, presets.BERT["base"])
+        model = presets.bertsum(
+            presets.shape("bertsum", "base"), Vocabulary(size=30522), 512, presets.BERT["base"]
+        )
     tables = (30522 + 512 + 2 + 2) * 768  # words, positions, segments, a norm
     assert count(model.encoder) == tables + 12 * layer(768, 3072, 1) == 109_482_240 - (768**2 + 768)
     # Words once, for the output has them too; the last norm; a bias for every word.
@@ -64,10 +85,22 @@ def test_bertsum():
 
 
 def test_bertsum_begins_with_the_words_of_bert():
-    model = presets.bertsum(presets.shape("bertsum", "tiny"), Vocabulary(size=50), 16, presets.BERT["tiny"])
+    model = presets.bertsum(
+        presets.shape("bertsum", "tiny"), Vocabulary(size=50), 16, presets.BERT["tiny"]
+    )
     words = [part.get_input_embeddings().weight for part in (model.encoder, model.decoder)]
     assert torch.equal(*words)
     assert words[0].data_ptr() != words[1].data_ptr()
+
+
+def test_room_for_more_positions_than_a_start_has():
+    with torch.device("meta"):
+        bart = BartForConditionalGeneration(BartConfig(max_position_embeddings=40))
+        relative = T5(T5Config(num_layers=1))
+    presets.lengthen(bart, 40)
+    with pytest.raises(ValueError, match="this bart model has 40 positions"):
+        presets.lengthen(bart, 41)
+    presets.lengthen(relative, 5000)  # relative positions have no end
 
 
 @pytest.mark.parametrize(

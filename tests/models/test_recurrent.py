@@ -12,7 +12,10 @@ def drawn():
     """Weight (4H, 2H) and bias of the gates, a first state, and what is read at each step."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(4 * H, 2 * H), (4 * H,), (N, H), (N, H), *[(N, H)] * T]
-    return [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+    return [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in shapes
+    ]
 
 
 def slow_cell(gates, cell):
@@ -37,7 +40,9 @@ def test_a_loop_is_that_of_the_twin():
     theirs = states(lambda x: F.linear(x, weight, bias), slow_cell, given)
     torch.testing.assert_close(ours, theirs)
     scale = torch.randn(ours.shape, generator=torch.Generator().manual_seed(1), dtype=ours.dtype)
-    for mine, slow in zip(*(torch.autograd.grad((x * scale).sum(), given) for x in (ours, theirs)), strict=True):
+    for mine, slow in zip(
+        *(torch.autograd.grad((x * scale).sum(), given) for x in (ours, theirs)), strict=True
+    ):
         torch.testing.assert_close(mine, slow)
 
 

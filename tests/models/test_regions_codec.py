@@ -1,4 +1,5 @@
-"""The codec of images: padding, masks, words, sentences, files, and what it refuses before training."""
+"""The codec of images: padding, masks, words, sentences, files, and what it refuses before
+training."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ PAIRS = [(image(3), "a red star .\nit is big ."), (image(5), "a red moon ."), (i
 
 
 def codec(**changes):
-    return RegionCodec.fitted(PAIRS, **{"size": None, "max_regions": 5, "target_length": 8} | changes)
+    return RegionCodec.fitted(
+        PAIRS, **{"size": None, "max_regions": 5, "target_length": 8} | changes
+    )
 
 
 def test_rows_become_a_padded_batch_and_words_come_back():
@@ -28,14 +31,21 @@ def test_rows_become_a_padded_batch_and_words_come_back():
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 0, 0], [1] * 5, [1, 0, 0, 0, 0]]
     assert torch.equal(batch["features"][..., 0], batch["attention_mask"].float())
     assert batch["labels"].shape == (3, 8)
-    assert (batch["labels"] == -100).tolist() == [[False] * 8, [False] * 5 + [True] * 3, [False] * 3 + [True] * 5]
-    sequences = torch.cat([torch.full((3, 1), START), batch["labels"].where(batch["labels"] >= 0, PAD)], 1)
+    assert (batch["labels"] == -100).tolist() == [
+        [False] * 8,
+        [False] * 5 + [True] * 3,
+        [False] * 3 + [True] * 5,
+    ]
+    sequences = torch.cat(
+        [torch.full((3, 1), START), batch["labels"].where(batch["labels"] >= 0, PAD)], 1
+    )
     # Eight places: the first paragraph is cut after seven words, and ends all the same.
     assert regions.decode(sequences, batch) == ["a red star .\nit is big", "a red moon .", "a moon"]
 
 
 def test_words_that_are_rare_or_new_are_unknown():
-    few = codec(size=7)  # the special ones and the three most frequent: a . moon, then red by the alphabet
+    # the special ones and the three most frequent: a . moon, then red by the alphabet
+    few = codec(size=7)
     assert few.vocabulary.words[4:] == [".", "a", "moon"]
     assert few.encode(image(1), "a blue moon")["labels"] == [5, UNK, 6, END]
 
@@ -82,10 +92,17 @@ def test_build_makes_model_and_codec_of_one_size():
     )
     model, regions = build(settings, lambda: PAIRS, seed=1)
     assert model.config.vocab_size == len(regions.vocabulary) == 9
-    assert (model.config.feature_size, regions.width, regions.max_regions, regions.target_length) == (4, 4, 5, 8)
+    assert (
+        model.config.feature_size,
+        regions.width,
+        regions.max_regions,
+        regions.target_length,
+    ) == (4, 4, 5, 8)
     assert model.config.rule == "dim:log(1.9)"
     again, _ = build(settings, lambda: PAIRS, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True)
+    )
 
 
 def test_a_folder_without_a_codec_is_refused(tmp_path):

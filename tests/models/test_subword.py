@@ -1,4 +1,5 @@
-"""The codec of library models: sentences survive, cutting is counted, the tensors are as the models want them."""
+"""The codec of library models: sentences survive, cutting is counted, the tensors are as the models
+want them."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,9 @@ def codecs() -> dict[str, SubwordCodec]:
 
 KINDS = ("transformer", "bart", "bertsum")
 words = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=6)
-texts = st.lists(st.lists(words, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=3).map("\n".join)
+texts = st.lists(st.lists(words, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=3).map(
+    "\n".join
+)
 
 
 @given(texts)
@@ -25,8 +28,12 @@ def test_any_text_comes_back_with_its_sentences(codecs, text):
     """Bytes know every letter; and no word of a text is special, not even </s>."""
     for codec in codecs.values():
         codec.target_length = 10_000
-        batch = codec.collate([codec.encode(SOURCE, text), codec.encode(SOURCE, f"{text} </s> <pad>")])
-        sequences = batch["labels"].masked_fill(batch["labels"] == -100, codec.tokenizer.pad_token_id)
+        batch = codec.collate(
+            [codec.encode(SOURCE, text), codec.encode(SOURCE, f"{text} </s> <pad>")]
+        )
+        sequences = batch["labels"].masked_fill(
+            batch["labels"] == -100, codec.tokenizer.pad_token_id
+        )
         assert codec.decode(sequences, batch) == [text, f"{text} </s> <pad>"]
 
 
@@ -40,7 +47,9 @@ def test_special_tokens_are_in_their_places(kind, codecs):
     codec = codecs[kind]
     codec.target_length = 20
     row = codec.encode(SOURCE, TARGET)
-    source, target = (codec.tokenizer.convert_ids_to_tokens(row[name]) for name in ("input_ids", "labels"))
+    source, target = (
+        codec.tokenizer.convert_ids_to_tokens(row[name]) for name in ("input_ids", "labels")
+    )
     assert source[0] == {"transformer": "Ġthe", "bart": "<s>", "bertsum": "<cls>"}[kind]
     assert source[-1] == ("<sep>" if kind == "bertsum" else "</s>")
     assert target[0] == ("<s>" if kind == "bart" else "Ġcat")
@@ -55,7 +64,9 @@ def test_bertsum_marks_every_sentence(codecs):
     tokens = codec.tokenizer.convert_ids_to_tokens(row["input_ids"])
     starts = [i for i, token in enumerate(tokens) if token == "<cls>"]
     assert len(starts) == 3
-    assert row["token_type_ids"] == [0] * starts[1] + [1] * (starts[2] - starts[1]) + [0] * (len(tokens) - starts[2])
+    assert row["token_type_ids"] == [0] * starts[1] + [1] * (starts[2] - starts[1]) + [0] * (
+        len(tokens) - starts[2]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,7 +77,8 @@ def test_what_is_too_long_is_cut_and_counted(kind, codecs):
     cut = codec.encode(SOURCE, TARGET)
     assert cut["input_ids"] == [*whole["input_ids"][:8], whole["input_ids"][-1]]  # its end stays
     end = whole["labels"][-1] if kind == "bertsum" else whole["labels"][4]
-    assert cut["labels"] == [*whole["labels"][:4], end]  # without an end: there is none to learn; but as PreSumm, with
+    # without an end: there is none to learn; but as PreSumm, with
+    assert cut["labels"] == [*whole["labels"][:4], end]
     assert len(codec.source_tokens(SOURCE)) == 9
     assert (whole["cut"], cut["cut"]) == (False, True)
     assert len(codec.encode("a")["input_ids"]) < 9
@@ -77,7 +89,10 @@ def test_batches_are_padded(codecs):
     codec = codecs["bertsum"]
     batch = codec.collate([codec.encode(SOURCE, TARGET), codec.encode("a", "b")])
     short = len(codec.encode("a")["input_ids"])
-    assert batch["attention_mask"].sum(1).tolist() == [len(codec.encode(SOURCE)["input_ids"]), short]
+    assert batch["attention_mask"].sum(1).tolist() == [
+        len(codec.encode(SOURCE)["input_ids"]),
+        short,
+    ]
     assert (batch["input_ids"][1, short:] == codec.tokenizer.pad_token_id).all()
     assert (batch["labels"][1, len(codec.encode("a", "b")["labels"]) :] == -100).all()
     assert batch["token_type_ids"].shape == batch["input_ids"].shape
@@ -106,7 +121,17 @@ def test_words_are_joined_pieces_and_special_tokens(codecs, tmp_path):
     assert codec.words(ids) == ["cats", "sat", ".", "Ċ", "cat", "3", "sat", ".", "</s>"]
     _, codec = built("bertsum", start=str(bert(tmp_path)), source_length=16)
     ids = codec.encode("a", "cats sat .\ncat 3 sat .")["labels"]
-    assert codec.words(ids) == ["cats", "sat", ".", "[unused2]", "cat", "3", "sat", ".", "[unused1]"]
+    assert codec.words(ids) == [
+        "cats",
+        "sat",
+        ".",
+        "[unused2]",
+        "cat",
+        "3",
+        "sat",
+        ".",
+        "[unused1]",
+    ]
     assert codec.tokenizer.convert_ids_to_tokens(codec.sentence_break) == "[unused2]"
 
 

@@ -1,4 +1,5 @@
-"""The captioner against its equations in loops: forward, loss, gradients, steps, beams, sizes, files, bad input."""
+"""The captioner against its equations in loops: forward, loss, gradients, steps, beams, sizes,
+files, bad input."""
 
 import pytest
 import torch
@@ -10,11 +11,29 @@ from dwindle.models.attended import attended
 from dwindle.models.top_down import TopDown, TopDownConfig, TopDownState
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import Vocabulary
-from tests.models.top_down_kit import LENGTHS, RULES, A, D, E, H, V, images, labels, read, tiny, told
+from tests.models.top_down_kit import (
+    LENGTHS,
+    RULES,
+    A,
+    D,
+    E,
+    H,
+    V,
+    images,
+    labels,
+    read,
+    tiny,
+    told,
+)
 
 END = 3
 exact = {"rtol": 1e-9, "atol": 1e-11}
-beams = {"num_beams": 4, "max_new_tokens": 9, "length_penalty": 0.0, "return_dict_in_generate": True}
+beams = {
+    "num_beams": 4,
+    "max_new_tokens": 9,
+    "length_penalty": 0.0,
+    "return_dict_in_generate": True,
+}
 beams |= {"output_scores": True}
 
 
@@ -26,7 +45,9 @@ class TestEveryRule:
         for row, length in enumerate(LENGTHS):
             logits, attention, _ = told(model, images()["features"][row, :length], read()[row])
             torch.testing.assert_close(output.logits[row], logits, **exact)
-            torch.testing.assert_close(output.cross_attentions[0][row, 0, :, :length], attention, **exact)
+            torch.testing.assert_close(
+                output.cross_attentions[0][row, 0, :, :length], attention, **exact
+            )
             assert attention.max() > 0.5  # sharp
 
     def test_the_loss_and_its_gradients_are_those_of_the_equations(self, rule):
@@ -40,9 +61,14 @@ class TestEveryRule:
             slow = slow - logits.log_softmax(-1)[torch.arange(len(targets)), targets].sum()
             words += len(targets)
         torch.testing.assert_close(loss, slow / words, **exact)
-        torch.testing.assert_close(model(**images(), labels=labels(), num_items_in_batch=4).loss, slow / 4, **exact)
+        torch.testing.assert_close(
+            model(**images(), labels=labels(), num_items_in_batch=4).loss, slow / 4, **exact
+        )
         weights = dict(model.named_parameters())
-        ours, theirs = (torch.autograd.grad(x, weights.values(), retain_graph=True) for x in (loss, slow / words))
+        ours, theirs = (
+            torch.autograd.grad(x, weights.values(), retain_graph=True)
+            for x in (loss, slow / words)
+        )
         for name, fast, by_hand in zip(weights, ours, theirs, strict=True):
             # A softmax does not see a constant, so the bias of the scores has no gradient.
             assert by_hand.abs().max() > 0 or name == "decoder.score.bias", name
@@ -62,13 +88,16 @@ class TestEveryRule:
             torch.testing.assert_close(ours, theirs, **exact)
 
     def test_beams_keep_their_states(self, rule):
-        """What beam search adds up is what teacher forcing says of the sequences; so it is without a cache."""
+        """What beam search adds up is what teacher forcing says of the sequences; so it is without
+        a cache."""
         model = tiny(rule)
         out = model.generate(**images(), **beams, num_return_sequences=4)
         again = model.generate(**images(), **beams, num_return_sequences=4, use_cache=False)
         assert torch.equal(out.sequences, again.sequences)
         torch.testing.assert_close(out.sequences_scores, again.sequences_scores)
-        for i, (sequence, claimed) in enumerate(zip(out.sequences, out.sequences_scores, strict=True)):
+        for i, (sequence, claimed) in enumerate(
+            zip(out.sequences, out.sequences_scores, strict=True)
+        ):
             ids = sequence.tolist()
             ids = ids[: ids.index(END) + 1] if END in ids else ids
             logits, _, _ = told(model, images()["features"][i // 4, : LENGTHS[i // 4]], ids[:-1])
@@ -82,8 +111,12 @@ class TestEveryRule:
         assert record.attention.shape == record.weights.shape == (1, 3, 4, 7)
         for row, written in enumerate((3, 4, 1)):
             length = LENGTHS[row]
-            _, attention, weights = told(model, images()["features"][row, :length], sequences[row, :written])
-            torch.testing.assert_close(record.attention[0, row, :written, :length], attention.float())
+            _, attention, weights = told(
+                model, images()["features"][row, :length], sequences[row, :written]
+            )
+            torch.testing.assert_close(
+                record.attention[0, row, :written, :length], attention.float()
+            )
             torch.testing.assert_close(record.weights[0, row, :written, :length], weights.float())
             assert not record.attention[0, row, written:].any()
             assert not record.attention[0, row, :, length:].any()
@@ -95,7 +128,9 @@ class TestEveryRule:
         again, read_back = build.load(tmp_path / "model")
         inputs = images(torch.float32)
         assert again.config.rule == model.config.rule
-        assert torch.equal(again(**inputs, labels=labels()).logits, model(**inputs, labels=labels()).logits)
+        assert torch.equal(
+            again(**inputs, labels=labels()).logits, model(**inputs, labels=labels()).logits
+        )
         assert read_back.vocabulary.words == codec.vocabulary.words
         assert (read_back.width, read_back.max_regions, read_back.target_length) == (D, 7, 9)
 
@@ -123,11 +158,15 @@ def test_word_by_word_is_as_all_at_once_and_a_drawn_word_is_read(rule, monkeypat
     slow = model(**images(), labels=labels(), drawn=0.0)
     torch.testing.assert_close(slow.logits, whole.logits, **exact)
     weights = list(model.parameters())
-    for fast, led in zip(*(torch.autograd.grad(x.loss, weights) for x in (whole, slow)), strict=True):
+    for fast, led in zip(
+        *(torch.autograd.grad(x.loss, weights) for x in (whole, slow)), strict=True
+    ):
         torch.testing.assert_close(led, fast, rtol=1e-7, atol=1e-10)
     drawn = []
     original = torch.multinomial
-    monkeypatch.setattr(torch, "multinomial", lambda p, n: drawn.append(original(p, n)) or drawn[-1])
+    monkeypatch.setattr(
+        torch, "multinomial", lambda p, n: drawn.append(original(p, n)) or drawn[-1]
+    )
     led = model(**images(), labels=labels(), drawn=1 - 1e-9).logits
     read = torch.cat([torch.full((len(led), 1), 2), *drawn], 1)[:, :-1]
     torch.testing.assert_close(led, model(**images(), decoder_input_ids=read).logits, **exact)
@@ -154,13 +193,16 @@ def test_greedy_and_sampling_are_of_the_models_own_distribution():
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_blocking_and_the_soft_penalty_work_on_the_captioner(beams):
-    """A model that says one word for ever: blocked it never repeats a trigram, penalised it turns to others later."""
+    """A model that says one word for ever: blocked it never repeats a trigram, penalised it turns
+    to others later."""
     model = tiny()
     with torch.no_grad():
         model.output.weight.zero_()
         model.output.bias.copy_(torch.tensor([-50.0, -50, -50, -50, 9, 6, 5, 5, 5, 5, 5]))
     free, blocked, soft = (
-        generate(model, images(), DecodingSettings(beams=beams, max_length=12, **how))[0, 1:].tolist()
+        generate(model, images(), DecodingSettings(beams=beams, max_length=12, **how))[
+            0, 1:
+        ].tolist()
         for how in ({}, {"block_ngrams": 3}, {"soft_trigrams": 2.0})
     )
     assert free == [4] * 12
@@ -174,12 +216,17 @@ def test_blocking_and_the_soft_penalty_work_on_the_captioner(beams):
 def test_padding_changes_nothing():
     model = tiny("dydim:log,power(0.5)")
     changed = images()
-    changed["features"] = changed["features"].masked_fill(changed["attention_mask"][..., None] == 0, 99.0)
-    assert torch.equal(model(**images(), labels=labels()).logits, model(**changed, labels=labels()).logits)
+    changed["features"] = changed["features"].masked_fill(
+        changed["attention_mask"][..., None] == 0, 99.0
+    )
+    assert torch.equal(
+        model(**images(), labels=labels()).logits, model(**changed, labels=labels()).logits
+    )
 
 
 def test_options_of_a_rule_mean_the_same_here():
-    """One head, so sharing heads changes nothing, whatever the batch; and no region is a special token."""
+    """One head, so sharing heads changes nothing, whatever the batch; and no region is a special
+    token."""
     plain, shared, special = (
         tiny(f"dim:log{option}")(**images(), labels=labels()).logits
         for option in ("", "+share_heads", "+protect(special)")
@@ -197,7 +244,9 @@ def test_the_size_is_that_of_the_baseline():
     encoder = 2 * (wide * n + n) + (n * n + n)
     lstms = 4 * n * (3 * n + n + 2) + 4 * n * (2 * n + n + 2)
     attention = (n * n + n) + (n + 1)
-    assert sum(p.numel() for p in model.parameters()) == encoder + lstms + attention + words * n + (n * words + words)
+    assert sum(p.numel() for p in model.parameters()) == encoder + lstms + attention + words * n + (
+        n * words + words
+    )
 
 
 def test_a_rule_can_be_changed_and_costs_no_weight():
@@ -211,11 +260,14 @@ def test_a_rule_can_be_changed_and_costs_no_weight():
 
 
 def test_dropout_is_where_the_baseline_has_it():
-    """Words, regions, mean and output: with dropout of nearly everything the logits are almost the bias."""
+    """Words, regions, mean and output: with dropout of nearly everything the logits are almost the
+    bias."""
     model = tiny(dropout=0.9).train()
     assert sum(isinstance(m, torch.nn.Dropout) for m in model.modules()) == 4
     torch.manual_seed(0)
-    assert not torch.equal(model(**images(), labels=labels()).logits, model(**images(), labels=labels()).logits)
+    assert not torch.equal(
+        model(**images(), labels=labels()).logits, model(**images(), labels=labels()).logits
+    )
 
 
 def test_features_of_another_width_are_refused():
@@ -233,7 +285,11 @@ def test_what_is_missing_is_said():
 def test_it_learns_to_say_what_it_sees():
     """Which of four regions differs: greedy decoding says its kind for new images."""
     torch.manual_seed(1)
-    model = TopDown(TopDownConfig(vocab_size=8, feature_size=4, hidden_size=16, embedding_size=16, attention_size=16))
+    model = TopDown(
+        TopDownConfig(
+            vocab_size=8, feature_size=4, hidden_size=16, embedding_size=16, attention_size=16
+        )
+    )
     model.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     kinds = torch.randint(4, (256,))
@@ -245,7 +301,9 @@ def test_it_learns_to_say_what_it_sees():
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    said = generate(model.eval(), {"features": features[200:]}, DecodingSettings(beams=2, max_length=3))
+    said = generate(
+        model.eval(), {"features": features[200:]}, DecodingSettings(beams=2, max_length=3)
+    )
     assert (said[:, 1] == targets[200:, 0]).float().mean() > 0.95
 
 

@@ -33,7 +33,9 @@ def test_unknown_words_of_the_source_get_numbers_behind_the_vocabulary():
 
 def test_a_batch_is_padded_and_takes_its_words_along():
     words = codec()
-    batch = words.collate([words.encode(*pair) for pair in [("a dog sat", "dog sat ."), ("the", "sat")]])
+    batch = words.collate(
+        [words.encode(*pair) for pair in [("a dog sat", "dog sat ."), ("the", "sat")]]
+    )
     assert {name: x.shape for name, x in batch.items()} == {
         **dict.fromkeys(("input_ids", "attention_mask", "extended_ids"), (2, 3)),
         "labels": (2, 4),
@@ -48,8 +50,16 @@ def test_a_batch_is_padded_and_takes_its_words_along():
 def test_generated_ids_become_text():
     words = codec()
     batch = words.collate([words.encode("a dog sat"), words.encode("naïve ☃")])
-    ids = torch.tensor([[2, 10, 7, 4, 9, 3, 6], [2, 4, 7, 4, 4, 1, 0], [2, 9, 10, 3, 0, 0, 0], [2, 10, 3, 0, 0, 0, 0]])
-    assert words.decode(ids, batch) == ["dog sat\na", "sat\n<unk>", "naïve ☃", "☃"]  # two sequences for each source
+    ids = torch.tensor(
+        [
+            [2, 10, 7, 4, 9, 3, 6],
+            [2, 4, 7, 4, 4, 1, 0],
+            [2, 9, 10, 3, 0, 0, 0],
+            [2, 10, 3, 0, 0, 0, 0],
+        ]
+    )
+    # two sequences for each source
+    assert words.decode(ids, batch) == ["dog sat\na", "sat\n<unk>", "naïve ☃", "☃"]
 
 
 def test_long_sources_are_cut_and_counted():
@@ -71,7 +81,12 @@ def test_special_words_in_a_text_are_words():
     assert words.decode(torch.tensor([[2, 6, 5, 7, 3]]), batch) == ["</s> x <sentence>"]
 
 
-@given(st.lists(st.lists(st.sampled_from(["the", "cat", "sat", "ö", "zork", "☃☃", "x" * 40]), min_size=1), min_size=1))
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["the", "cat", "sat", "ö", "zork", "☃☃", "x" * 40]), min_size=1),
+        min_size=1,
+    )
+)
 def test_a_target_copied_from_its_source_comes_back(sentences):
     text = "\n".join(" ".join(words) for words in sentences)
     words = codec(source_length=10_000, target_length=10_000)
@@ -95,7 +110,10 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     again = WordCodec.from_pretrained(tmp_path)
     assert again.vocabulary.words == words.vocabulary.words
     assert (again.source_length, again.target_length) == (7, 8)
-    assert json.loads((tmp_path / "words.json").read_text()) == {"source_length": 7, "target_length": 8}
+    assert json.loads((tmp_path / "words.json").read_text()) == {
+        "source_length": 7,
+        "target_length": 8,
+    }
 
 
 def test_bad_input_is_refused_in_a_sentence(tmp_path):

@@ -12,16 +12,28 @@ RULES = ["plain", "dim:log(1.9)", "dydim:log,power(0.5)"]
 
 
 def tiny(rule="plain", dtype=torch.float64, **settings):
-    """In eval mode, weights wide and attention sharp: on a nearly uniform one a forgotten reorder passes unseen."""
-    sizes = {"vocab_size": V, "feature_size": D, "hidden_size": H, "embedding_size": E, "attention_size": A}
+    """In eval mode, weights wide and attention sharp: on a nearly uniform one a forgotten reorder
+    passes unseen."""
+    sizes = {
+        "vocab_size": V,
+        "feature_size": D,
+        "hidden_size": H,
+        "embedding_size": E,
+        "attention_size": A,
+    }
     model = TopDown(TopDownConfig(**sizes, rule=rule, **settings))
     generator = torch.Generator().manual_seed(32)
     with torch.no_grad():
         for p in model.parameters():
             p.copy_(torch.randn(p.shape, generator=generator))
-        for sharpened, times in ((model.decoder.query, 3), (model.decoder.score, 3), (model.output, 2)):
+        for sharpened, times in (
+            (model.decoder.query, 3),
+            (model.decoder.score, 3),
+            (model.output, 2),
+        ):
             sharpened.weight.mul_(times)
-        model.output.bias.copy_(torch.tensor([-6.0, -6, -6, -3, 0, 0, 0, 0, 0, 0, 0]))  # special words are rare
+        # special words are rare
+        model.output.bias.copy_(torch.tensor([-6.0, -6, -6, -3, 0, 0, 0, 0, 0, 0, 0]))
     return model.eval().to(dtype)
 
 
@@ -43,15 +55,20 @@ def labels():
 
 
 def told(model, features, words):
-    """The equations of Anderson et al. (2018, section 3.2) for one image (S, D) and words (T,): logits (T, V),
-    attention and weights (T, S). One region and one gate at a time."""
+    """The equations of Anderson et al. (2018, section 3.2) for one image (S, D) and words (T,):
+    logits (T, V), attention and weights (T, S). One region and one gate at a time."""
     w = dict(model.named_parameters())
 
     def linear(name, x):
         return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
 
     def lstm(name, x, h, c):
-        gates = w[f"{name}.weight_ih"] @ x + w[f"{name}.bias_ih"] + w[f"{name}.weight_hh"] @ h + w[f"{name}.bias_hh"]
+        gates = (
+            w[f"{name}.weight_ih"] @ x
+            + w[f"{name}.bias_ih"]
+            + w[f"{name}.weight_hh"] @ h
+            + w[f"{name}.bias_hh"]
+        )
         i, f, g, o = gates[:H], gates[H : 2 * H], gates[2 * H : 3 * H], gates[3 * H :]
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
@@ -64,7 +81,9 @@ def told(model, features, words):
         embedded = torch.relu(w["decoder.embed.0.weight"][word])
         h1, c1 = lstm("decoder.attention_lstm", torch.cat([h2, embedded, mean]), h1, c1)
         scores = [
-            linear("decoder.score", torch.tanh(linear("encoder.keys", v) + linear("decoder.query", h1)))[0]
+            linear(
+                "decoder.score", torch.tanh(linear("encoder.keys", v) + linear("decoder.query", h1))
+            )[0]
             for v in regions
         ]
         exps = [torch.exp(s) for s in scores]
@@ -82,4 +101,6 @@ def diminished(text, attention):
     if not named.functions:
         return attention[-1]
     slow = dim if len(named.functions) == 1 else dydim
-    return torch.stack([slow(*named.functions, attention, i, last) for i in range(attention.shape[1])])
+    return torch.stack(
+        [slow(*named.functions, attention, i, last) for i in range(attention.shape[1])]
+    )

@@ -10,7 +10,8 @@ from tests.runs.tiny_recipes import tiny
 
 @pytest.fixture(autouse=True, scope="session")
 def _frozen():
-    """The trainer collects garbage each time it starts: a second for all modules of the libraries, which are none."""
+    """The trainer collects garbage each time it starts: a second for all modules of the libraries,
+    which are none."""
     import dwindle.runs.steps  # noqa: F401
 
     gc.collect()

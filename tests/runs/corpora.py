@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dwindle.data.load import DataSettings, Size, load
+from dwindle.data.newstest import YEARS
 from dwindle.data.settings import SPLITS
 
 SIZE = Size(8, 2, 2)
@@ -23,8 +24,8 @@ def make(corpus: str, folder: Path) -> str | None:
         return str(folder / corpus)  # where its features are kept
     if corpus == "ids-ade":
         return _ids_ade(folder / corpus)
-    if corpus == "newstest-zh-en":
-        return _newstest(folder / corpus)
+    if corpus.startswith("newstest-"):
+        return _newstest(folder / corpus, corpus.removeprefix("newstest-"))
     translated = {"wmt14-en-de": "de", "wmt14-en-fr": "fr", "lines": "de"}
     return _lines(folder / corpus, translated[corpus]) if corpus in translated else None
 
@@ -34,7 +35,10 @@ def _cnndm(folder: Path) -> str:
     for split in SPLITS:
         with (folder / f"{split}.jsonl").open("w") as file:
             for e in load(DataSettings("newsroom", size=SIZE), split):
-                file.write(json.dumps({"id": e.id, "article": e.source, "highlights": e.references[0]}) + "\n")
+                file.write(
+                    json.dumps({"id": e.id, "article": e.source, "highlights": e.references[0]})
+                    + "\n"
+                )
     return str(folder)
 
 
@@ -47,7 +51,8 @@ def _nyt50(folder: Path) -> str:
             body = "".join(f"<p>{line}</p>" for line in e.source.split("\n"))
             text = (
                 f"<nitf><body><body.head><abstract><p>{e.references[0]}</p></abstract></body.head>"
-                f'<body.content><block class="full_text">{body}</block></body.content></body></nitf>'
+                "<body.content><block "
+                f'class="full_text">{body}</block></body.content></body></nitf>'
             )
             (folder / f"{e.id}.xml").write_text(text)
     return str(folder)
@@ -58,7 +63,9 @@ def _lines(folder: Path, language: str) -> str:
     for split in SPLITS:
         examples = load(DataSettings("phrasebook", size=SIZE), split)
         (folder / f"{split}.en").write_text("".join(f"{e.source}\n" for e in examples))
-        (folder / f"{split}.{language}").write_text("".join(f"{e.references[0]}\n" for e in examples))
+        (folder / f"{split}.{language}").write_text(
+            "".join(f"{e.references[0]}\n" for e in examples)
+        )
     return str(folder)
 
 
@@ -71,7 +78,9 @@ def _image_paragraphs(folder: Path) -> str:
         (folder / f"{file}_split.json").write_text(json.dumps(ids))
         for id, e in zip(ids, examples, strict=True):
             np.savez_compressed(folder / "features" / f"{id}.npz", feat=np.asarray(e.input))
-            paragraphs.append({"image_id": id, "url": f"http://localhost/{id}.jpg", "paragraph": e.target})
+            paragraphs.append(
+                {"image_id": id, "url": f"http://localhost/{id}.jpg", "paragraph": e.target}
+            )
     (folder / "paragraphs_v1.json").write_text(json.dumps(paragraphs))
     return str(folder)
 
@@ -82,15 +91,23 @@ def _ids_ade(folder: Path) -> str:
         with (folder / f"{split}.jsonl").open("w") as file:
             for e in load(DataSettings("scenes", str(folder / "scenes"), SIZE), split):
                 id = f"{split}-{e.id}"
-                file.write(json.dumps({"id": id, "image": f"{id}.jpg", "paragraph": e.target.split("\n")}) + "\n")
+                file.write(
+                    json.dumps({"id": id, "image": f"{id}.jpg", "paragraph": e.target.split("\n")})
+                    + "\n"
+                )
                 np.save(folder / "features" / f"{id}.npy", np.asarray(e.input))
     return str(folder)
 
 
-def _newstest(folder: Path) -> str:
+def _newstest(folder: Path, pair: str) -> str:
     folder.mkdir()
-    for year in (2017, 2018, 2019, 2020):
+    source, target = pair.split("-")
+    for year in (year for years in YEARS[pair].values() for year in years):
         examples = load(DataSettings("phrasebook", size=SIZE, seed=year), "train")
-        (folder / f"newstest{year}.zh-en.zh").write_text("".join(f"{e.source}\n" for e in examples))
-        (folder / f"newstest{year}.zh-en.en").write_text("".join(f"{e.references[0]}\n" for e in examples))
+        (folder / f"newstest{year}.{pair}.{source}").write_text(
+            "".join(f"{e.source}\n" for e in examples)
+        )
+        (folder / f"newstest{year}.{pair}.{target}").write_text(
+            "".join(f"{e.references[0]}\n" for e in examples)
+        )
     return str(folder)

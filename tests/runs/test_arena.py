@@ -1,4 +1,5 @@
-"""The arena: one start for all, models shared where training was the same, and statistics that can be done again."""
+"""The arena: one start for all, models shared where training was the same, and statistics that can
+be done again."""
 
 import json
 
@@ -13,7 +14,9 @@ ARMS = ("plain", "dim", "repetition-penalty")
 
 @pytest.fixture(scope="module")
 def plan(small):
-    return arena([small(f"newsroom/{arm}", "metrics=[rouge1, omission, entropy-raw]") for arm in ARMS], 2)
+    return arena(
+        [small(f"newsroom/{arm}", "metrics=[rouge1, omission, entropy-raw]") for arm in ARMS], 2
+    )
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,11 @@ def fought(plan, tmp_path_factory):
 
 def test_all_arms_go_on_from_one_start_and_train_once_where_they_train_alike(fought):
     _, out, said = fought
-    trained = [line.removeprefix(f"{out}/").partition(":")[0] for line in said if line.endswith(": training")]
+    trained = [
+        line.removeprefix(f"{out}/").partition(":")[0]
+        for line in said
+        if line.endswith(": training")
+    ]
     assert trained == ["start", "plain/seed-1", "dim/seed-1", "plain/seed-2", "dim/seed-2"]
     assert all(job.find(out / arm / "seed-2").start == out / "start" for arm in ARMS)
     borrowed = job.find(out / "repetition-penalty" / "seed-2").record["stages"]["train"]
@@ -39,8 +46,12 @@ def test_the_record_is_complete_and_its_statistics_can_be_done_again(fought, pla
     metrics = ["rouge1", "omission", "entropy-raw"]
     assert result["metrics"] == metrics
     assert len(result["rows"]) == 3 * 2 * 3
-    found = {arm: [steps.statistics(job.find(out / arm / f"seed-{n}")) for n in (1, 2)] for arm in ARMS}
-    again = seeds.differences(found["plain"], [found[arm] for arm in ARMS[1:]], catalogue.find(metrics))
+    found = {
+        arm: [steps.statistics(job.find(out / arm / f"seed-{n}")) for n in (1, 2)] for arm in ARMS
+    }
+    again = seeds.differences(
+        found["plain"], [found[arm] for arm in ARMS[1:]], catalogue.find(metrics)
+    )
     for d, known in zip(result["differences"], [d for row in again for d in row], strict=True):
         for key in ("metric", "difference", "low", "high", "p", "p_holm"):
             assert d[key] == getattr(known, key)
@@ -69,7 +80,9 @@ def test_seeds_change_the_arms_and_not_the_start(fought):
     one, two = (job.find(out / "dim" / f"seed-{n}").recipe for n in (1, 2))
     assert (one.seed, two.seed) == (1, 2)
     assert one.start == two.start
-    weights = [(out / "dim" / f"seed-{n}" / "model" / "model.safetensors").read_bytes() for n in (1, 2)]
+    weights = [
+        (out / "dim" / f"seed-{n}" / "model" / "model.safetensors").read_bytes() for n in (1, 2)
+    ]
     assert weights[0] != weights[1]
 
 
@@ -84,7 +97,11 @@ def test_seeds_change_the_arms_and_not_the_start(fought):
         (["plain", "dim"], ["data.size.train=9"], r"data.size.train \(24, 9\)"),
         (["plain", "dim"], ["decoding.beams=2"], r"decoding.beams \(4, 2\)"),
         (["plain", "dim"], ["start.seed=5"], r"start.seed \(1, 5\)"),
-        (["plain", "dim"], ["decoding.block_ngrams=3"], "differ in attention and in search: model.rule"),
+        (
+            ["plain", "dim"],
+            ["decoding.block_ngrams=3"],
+            "differ in attention and in search: model.rule",
+        ),
     ],
 )
 def test_arms_that_cannot_be_compared_are_refused(small, arms, changes, complaint):
@@ -111,7 +128,9 @@ def test_the_base_is_plain_or_the_first_or_as_asked(small):
     assert arena(recipes[:2], 1).base == "dim"
     assert arena(recipes, 1, "newsroom/dydim").base == "dydim"
     assert arena(recipes, 1, "dydim").base == "dydim"
-    with pytest.raises(ValueError, match="no arm is called 'dimm': choose the base from dim, dydim, plain"):
+    with pytest.raises(
+        ValueError, match="no arm is called 'dimm': choose the base from dim, dydim, plain"
+    ):
         arena(recipes, 1, "dimm")
     with pytest.raises(ValueError, match="0 seeds"):
         arena(recipes, 0)

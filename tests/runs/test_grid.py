@@ -28,7 +28,9 @@ def test_every_try_is_kept(searched):
         run = job.find(out / one["folder"])
         assert (run.recipe.split, run.recipe.grid) == ("dev", None)
         assert (run.recipe.model.rule, run.recipe.decoding.beams) == tuple(one["changes"].values())
-        assert sorted(item.id for item in run.outputs.items) == sorted(e.id for e in run.examples("dev"))
+        assert sorted(item.id for item in run.outputs.items) == sorted(
+            e.id for e in run.examples("dev")
+        )
         scored = {s["metric"]: s["value"] for s in run.scores.records}
         assert scored["rouge1"] == pytest.approx(one["value"])
     page = (out / "grid.md").read_text()
@@ -49,7 +51,10 @@ def test_the_winner_is_run_on_test(searched):
 
 def test_one_model_for_all_that_decode_it_otherwise(searched):
     _, out, _ = searched
-    alike = [job.find(out / "tries" / f"{n:02d}").record["stages"]["train"].get("same_as") for n in (1, 2, 3, 4)]
+    alike = [
+        job.find(out / "tries" / f"{n:02d}").record["stages"]["train"].get("same_as")
+        for n in (1, 2, 3, 4)
+    ]
     assert alike == [None, "../01", None, "../03"]
 
 
@@ -69,11 +74,20 @@ def test_what_is_done_is_not_done_again(searched, monkeypatch):
     [
         ("{by: rouge, values: {model.layers: [1]}}", "is 3 metrics: choose by one of"),
         ("{by: length, values: {model.layers: [1]}}", "has no better side"),
-        ("{by: rouge1, values: {model.rule: [plain, 'dim:sqr']}}", "cannot try model.rule=dim:sqr: "),
-        ("{by: rouge1, values: {model.rul: [plain]}}", "cannot try model.rul=plain: .*did you mean model.rule"),
+        (
+            "{by: rouge1, values: {model.rule: [plain, 'dim:sqr']}}",
+            "cannot try model.rule=dim:sqr: ",
+        ),
+        (
+            "{by: rouge1, values: {model.rul: [plain]}}",
+            "cannot try model.rul=plain: .*did you mean model.rule",
+        ),
         ("{by: rouge1, values: {}}", "give each setting one value or more"),
         ("{by: rouge1, values: {decoding.beams: []}}", "give each setting one value or more"),
-        ("{by: rouge1, values: {start.seed: [1, 2]}}", "a grid is over settings of model, training and decoding"),
+        (
+            "{by: rouge1, values: {start.seed: [1, 2]}}",
+            "a grid is over settings of model, training and decoding",
+        ),
     ],
 )
 def test_a_bad_grid_is_one_sentence_and_leaves_nothing(given, says, small, tmp_path):
@@ -84,7 +98,8 @@ def test_a_bad_grid_is_one_sentence_and_leaves_nothing(given, says, small, tmp_p
 
 def test_the_papers_grids_are_shipped():
     counts = {
-        name: len(list(grid.tried(recipe.read(name)))) for name in ("cnndm/bart-dim-grid", "cnndm/bart-dydim-grid")
+        name: len(list(grid.tried(recipe.read(name))))
+        for name in ("cnndm/bart-dim-grid", "cnndm/bart-dydim-grid")
     }
     assert counts == {"cnndm/bart-dim-grid": 3, "cnndm/bart-dydim-grid": 9}
     assert len(list(grid.tried(recipe.read("cnndm/bart-dim-layers")))) == 12

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from dwindle.folder import names
 from dwindle.models.build import build
 from dwindle.models.settings import ModelSettings
 from dwindle.models.size import parameters
+from dwindle.runfiles import names
 from dwindle.runs import recipe, steps
 from dwindle.runs.plan import plan
 from dwindle.runs.smoke import shortened, smoke
@@ -26,9 +26,13 @@ def test_a_plan_counts_what_a_run_would_do(small, tmp_path):
     assert last.corpus.counts == {"train": 24, "dev": 4, "test": 6}
     lines = told(found)
     assert lines[0] == "read: newsroom: train 24, dev 4, test 6 examples"
-    assert lines[1].startswith("train: newsroom/base: 2 updates of 4 examples (0.3 epochs; about 320 words of sources")
+    assert lines[1].startswith(
+        "train: newsroom/base: 2 updates of 4 examples (0.3 epochs; about 320 words of sources"
+    )
     assert lines[2].startswith("train: newsroom/dim: 6 updates of 4 examples (1.0 epochs")
-    assert lines[3].startswith("decode: 6 test items, 4 beams, up to 12 tokens each; metrics: rouge")
+    assert lines[3].startswith(
+        "decode: 6 test items, 4 beams, up to 12 tokens each; metrics: rouge"
+    )
     assert lines[4].startswith("memory: at least ")
     assert lines[5].startswith("disk: up to ")
     assert not (tmp_path / "run").exists()
@@ -46,20 +50,29 @@ def test_a_plan_knows_what_is_done(small, tmp_path):
 def test_a_plan_fetches_nothing(monkeypatch):
     monkeypatch.setattr("dwindle.data.hub.open", lambda *a: pytest.fail("fetched"))
     lines = told(plan(recipe.read("cnndm/bart-dim")))
-    assert lines[0] == "fetch: the data set abisee/cnn_dailymail from the hub, if it is not in its cache"
+    assert (
+        lines[0]
+        == "fetch: the data set abisee/cnn_dailymail from the hub, if it is not in its cache"
+    )
     assert lines[1].startswith("fetch: the checkpoint facebook/bart-large")
     assert any(line.startswith("memory: known when the checkpoint was fetched") for line in lines)
 
 
 @pytest.mark.parametrize("kind", ["pointer-generator", "transformer", "bart", "bertsum"])
 def test_parameters_are_those_of_the_model(kind, tmp_path):
-    settings = ModelSettings(kind=kind, size="tiny", vocabulary=290, source_length=40, target_length=20)
+    settings = ModelSettings(
+        kind=kind, size="tiny", vocabulary=290, source_length=40, target_length=20
+    )
     model, codec = build(settings, lambda: iter(PAIRS * 20), 1)
     size = len(codec.vocabulary) if kind == "pointer-generator" else len(codec.tokenizer)
-    assert parameters(ModelSettings(**{**vars(settings), "vocabulary": size})) == model.num_parameters()
+    assert (
+        parameters(ModelSettings(**{**vars(settings), "vocabulary": size}))
+        == model.num_parameters()
+    )
     model.save_pretrained(tmp_path)
     saved = parameters(ModelSettings(kind=kind, start=str(tmp_path)))
-    assert 0 < saved <= model.num_parameters() + 20_000  # sinusoids may be saved, tied weights are saved once
+    # sinusoids may be saved, tied weights are saved once
+    assert 0 < saved <= model.num_parameters() + 20_000
     assert parameters(ModelSettings(kind=kind, start="some/name")) is None
 
 

@@ -6,7 +6,9 @@ from dwindle.runs import recipe, schema, shelf
 
 
 def test_unknown_keys_are_named_with_the_nearest_one():
-    with pytest.raises(ValueError, match=r"no key is called training.step: did you mean training.steps"):
+    with pytest.raises(
+        ValueError, match=r"no key is called training.step: did you mean training.steps"
+    ):
         recipe.read("newsroom/base", ["training.step=3"])
 
 
@@ -32,11 +34,17 @@ def test_values_that_make_no_sense_are_refused(changes, complaint):
 
 def test_changes_are_named_by_dotted_keys_and_labels_do_not_count():
     one = recipe.read("newsroom/plain")
-    two = recipe.read("newsroom/plain", ["about=x", "model.rule=dim:log", "start.seed=2", "published={bleu: 1}"])
+    two = recipe.read(
+        "newsroom/plain", ["about=x", "model.rule=dim:log", "start.seed=2", "published={bleu: 1}"]
+    )
     changed = recipe.changes(one, two)
-    assert [(c.key, c.before, c.after) for c in changed] == [("model.rule", "plain", "dim:log"), ("start.seed", 1, 2)]
+    assert [(c.key, c.before, c.after) for c in changed] == [
+        ("model.rule", "plain", "dim:log"),
+        ("start.seed", 1, 2),
+    ]
     assert str(changed[0]) == "model.rule: plain → dim:log"
-    assert recipe.changes(schema.plain(one), schema.plain(two)) == changed  # as run folders have them
+    # as run folders have them
+    assert recipe.changes(schema.plain(one), schema.plain(two)) == changed
     assert recipe.changes(one, one) == []
 
 
@@ -72,4 +80,6 @@ def test_what_a_setting_is_for(key, purpose):
 
 
 def test_labels_are_those_that_a_base_does_not_hand_on():
-    assert {key for key, purpose in recipe._purposes().items() if purpose == "label"} == set(shelf.LABELS)
+    assert {key for key, purpose in recipe._purposes().items() if purpose == "label"} == set(
+        shelf.LABELS
+    )

@@ -42,7 +42,9 @@ def test_everything_that_is_right_is_read():
         "pair: [0.9, 1]\nfigures: {rouge1: 40}\nflag: true\n"
     )
     outer = read(text)
-    assert outer == Outer("a", 3, Inner(1.0, "adagrad"), Inner(3e-5), ["x", "y"], (0.9, 1.0), {"rouge1": 40.0}, True)
+    assert outer == Outer(
+        "a", 3, Inner(1.0, "adagrad"), Inner(3e-5), ["x", "y"], (0.9, 1.0), {"rouge1": 40.0}, True
+    )
     assert type(outer.inner.rate) is float
 
 
@@ -95,4 +97,10 @@ def test_what_is_written_is_read_back(outer):
 
 
 def test_numbers_with_an_exponent_are_numbers():
-    assert schema.load("[1e-4, 3E5, -2e+1, .5e3, 1e-4x]", "it") == [1e-4, 3e5, -20.0, 500.0, "1e-4x"]
+    assert schema.load("[1e-4, 3E5, -2e+1, .5e3, 1e-4x]", "it") == [
+        1e-4,
+        3e5,
+        -20.0,
+        500.0,
+        "1e-4x",
+    ]

@@ -1,4 +1,5 @@
-"""Every recipe that is shipped: read, built tiny, trained two steps; and every way in which they decode and score."""
+"""Every recipe that is shipped: read, built tiny, trained two steps; and every way in which they
+decode and score."""
 
 import re
 
@@ -12,18 +13,20 @@ from tests.runs.corpora import make
 
 NAMES = list(shelf.shipped())
 TINY = [
-    *(
-        "data.size={train: 8, dev: 1, test: 1}",
-        "model.size=tiny",
-        "model.vocabulary=300",
-        "model.start=null",
-        "model.layers=null",
-    ),
-    *("model.source_length=24", "model.target_length=12", "decoding.min_length=1", "decoding.max_length=4"),
+    "data.size={train: 8, dev: 1, test: 1}",
+    "model.size=tiny",
+    "model.vocabulary=300",
+    "model.start=null",
+    "model.layers=null",
+    "model.source_length=24",
+    "model.target_length=12",
+    "decoding.min_length=1",
+    "decoding.max_length=4",
 ]
 SHORT = [
     *("training.steps=2", "training.epochs=null", "training.batch_size=2", "training.accumulate=1"),
-    *("training.max_tokens=null", "training.clean_ratio=0", "training.fp16=false"),  # of few short texts, on a CPU
+    # of few short texts, on a CPU
+    *("training.max_tokens=null", "training.clean_ratio=0", "training.fp16=false"),
 ]
 
 
@@ -55,7 +58,8 @@ def path(tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs(name, path, tmp_path, monkeypatch):
-    monkeypatch.setattr("dwindle.models.presets._POSITIONS", 64)  # the library fills its tables in loops
+    # the library fills its tables in loops
+    monkeypatch.setattr("dwindle.models.presets._POSITIONS", 64)
     whole = shelf.mapping(name)
     changes = [*TINY, f"data.path={path(whole['data']['corpus']) or 'null'}", "start=null"]
     if whole["model"]["kind"] == "top-down":
@@ -64,7 +68,9 @@ def test_it_runs(name, path, tmp_path, monkeypatch):
         changes += SHORT
     elif whole["model"]["kind"] != "lead-3":
         optimiser = whole.get("start", whole).get("training", {}) or {}
-        changes += [f"training={{steps: 2, batch_size: 2, optimiser: {optimiser.get('optimiser', 'adam')}}}"]
+        changes += [
+            f"training={{steps: 2, batch_size: 2, optimiser: {optimiser.get('optimiser', 'adam')}}}"
+        ]
     wanted = recipe.read(name, changes)
     if name not in TRAINED | DECODED:
         return
@@ -80,7 +86,7 @@ def test_it_runs(name, path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_says_what_it_is(name):
-    text = shelf.find(name).read_text()
+    text = shelf.text(name)
     first = text.splitlines()[0]
     assert re.fullmatch(r"# dwindle (run|arena|demo).*", first)
     assert "demo" in first or name in first or name.split("/")[0] in first
@@ -89,7 +95,7 @@ def test_it_says_what_it_is(name):
     assert found.scale
     assert found.name == name
     assert rule(found.model.rule)
-    measured = {metric.kind for metric in catalogue.find(found.metrics)}
+    measured = {metric.kind for metric in steps.metrics(found)}
     published = {catalogue.kind(metric) for metric in found.published}
     assert not published or published & measured
 
@@ -129,7 +135,10 @@ def test_rows_as_printed_are_not_equal_and_that_is_said():
     from dwindle.runs.arena import arena
 
     rows = [recipe.read(f"cnndm/{name}") for name in ("pg-cov", "pg-dim")]
-    said = r"model.source_length \(400, 600\), decoding.beams \(4, 6\), decoding.length_norm .* and 2 more; "
+    said = (
+        r"model.source_length \(400, 600\), decoding.beams \(4, 6\), decoding.length_norm .* and "
+        r"2 more; "
+    )
     with pytest.raises(ValueError, match=said):
         arena(rows, 3)
     assert "training.steps" in {change.key for change in recipe.changes(*rows)}
@@ -139,7 +148,10 @@ def test_rows_as_printed_are_not_equal_and_that_is_said():
 def test_the_papers_tables_are_all_there():
     rows = [shelf.labels(name)["row"] or "" for name in NAMES]
     own = [row for row in rows if "fair" not in row]
-    counts = {table: sum(f"Table {table}" in row or f"and {table}:" in row for row in own) for table in (1, 2, 3, 4, 9)}
-    # LEAD-3, 4 PG, 3 BART; LEAD-3, 3 BertSum; 3 for each way of training; 3 for each pair of languages; PG + Cov. and
-    # 3 for each rule.
+    counts = {
+        table: sum(f"Table {table}" in row or f"and {table}:" in row for row in own)
+        for table in (1, 2, 3, 4, 9)
+    }
+    # LEAD-3, 4 PG, 3 BART; LEAD-3, 3 BertSum; 3 for each way of training; 3 for each pair of
+    # languages; PG + Cov. and 3 for each rule.
     assert counts == {1: 8, 2: 4, 3: 6, 4: 6, 9: 7}

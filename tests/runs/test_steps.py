@@ -1,4 +1,5 @@
-"""The steps of a run: what they leave behind, that they are done once, and that a run that was stopped goes on."""
+"""The steps of a run: what they leave behind, that they are done once, and that a run that was
+stopped goes on."""
 
 import errno
 import json
@@ -8,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dwindle.folder import outputs, whole
+from dwindle.runfiles import outputs, whole
 from dwindle.runs import job, steps
 
 
@@ -21,7 +22,11 @@ def done(small, tmp_path_factory):
 
 
 def times(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+    return {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
 
 
 @pytest.fixture
@@ -37,13 +42,30 @@ def untrainable(monkeypatch):
 def test_the_folder_has_all_that_it_should(done):
     run, said = done
     names = {path.name for path in run.path.iterdir()}
-    assert names >= {"recipe.yaml", "run.json", "model", "logs", "outputs.jsonl", "coverage.npz", "traces.npz"}
+    assert names >= {
+        "recipe.yaml",
+        "run.json",
+        "model",
+        "logs",
+        "outputs.jsonl",
+        "coverage.npz",
+        "traces.npz",
+    }
     assert "checkpoints" not in names
-    assert {path.name for path in (run.path / "start").iterdir()} >= {"recipe.yaml", "run.json", "model"}
+    assert {path.name for path in (run.path / "start").iterdir()} >= {
+        "recipe.yaml",
+        "run.json",
+        "model",
+    }
     assert not (run.path / "start" / "outputs.jsonl").exists()
     assert run.scores.items == 6
     assert {"rouge1", "omission", "entropy-raw"} <= {s["metric"] for s in run.scores.records}
-    assert [line.rpartition(": ")[2] for line in said] == ["training", "training", "generating", "scoring"]
+    assert [line.rpartition(": ")[2] for line in said] == [
+        "training",
+        "training",
+        "generating",
+        "scoring",
+    ]
     stages = run.record["stages"]
     assert stages["train"]["examples"] == 24
     assert stages["train"]["truncated"] == 24  # all articles have more than 40 words
@@ -64,11 +86,16 @@ def test_the_rule_is_in_the_saved_model(done):
     assert json.loads((run.path / "start" / "model" / "config.json").read_text())["rule"] == "plain"
 
 
-def test_a_run_that_was_stopped_while_it_wrote_goes_on(done, small, tmp_path, monkeypatch, untrainable):
+def test_a_run_that_was_stopped_while_it_wrote_goes_on(
+    done, small, tmp_path, monkeypatch, untrainable
+):
     run, _ = done
     changes = "decoding.beams=2"
     wanted = small("newsroom/dim", changes)
-    with monkeypatch.context() as broken, steps.prepared(wanted, tmp_path, run.start, print) as begun:
+    with (
+        monkeypatch.context() as broken,
+        steps.prepared(wanted, tmp_path, run.start, print) as begun,
+    ):
         steps.borrow(begun, run)
         broken.setattr(steps, "decode", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -81,12 +108,16 @@ def test_a_run_that_was_stopped_while_it_wrote_goes_on(done, small, tmp_path, mo
 
 def test_a_model_is_borrowed_only_where_the_training_was_the_same(done, small, tmp_path):
     run, _ = done
-    with steps.prepared(small("newsroom/dim", "training.learning_rate=0.1"), tmp_path, run.start, print) as other:
+    with steps.prepared(
+        small("newsroom/dim", "training.learning_rate=0.1"), tmp_path, run.start, print
+    ) as other:
         steps.borrow(other, run)
         assert not other.done("train")
 
 
-def test_a_folder_of_another_recipe_is_refused_before_anything_is_trained(done, small, tmp_path, untrainable):
+def test_a_folder_of_another_recipe_is_refused_before_anything_is_trained(
+    done, small, tmp_path, untrainable
+):
     with job.opened(tmp_path, small("newsroom/dim"), tmp_path / "start"):
         pass
     with pytest.raises(ValueError, match=r"training.steps is 2 there and 3 here"):
@@ -125,14 +156,21 @@ def test_lead_3_is_the_lead(tmp_path, small):
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("I/O error: No space left on device (28)")]
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        RuntimeError("I/O error: No space left on device (28)"),
+    ],
 )
 def test_a_full_disk_is_one_sentence(error, tmp_path, small, monkeypatch):
     def full(*_):
         raise error
 
     monkeypatch.setattr(steps, "fit", full)
-    with pytest.raises(OSError, match=r"the disk is full while writing .*: free some space and continue with the same"):
+    with pytest.raises(
+        OSError,
+        match=r"the disk is full while writing .*: free some space and continue with the same",
+    ):
         steps.run(small("newsroom/base"), tmp_path)
     assert not job.find(tmp_path).done("train")
 
@@ -164,7 +202,9 @@ def test_outputs_that_are_gone_are_written_and_scored_again(done, tmp_path, untr
 def test_scores_of_other_outputs_are_made_again(done, tmp_path, untrainable):
     run, _ = done
     folder = copy(run, tmp_path / "run")
-    outputs.write(folder / "outputs.jsonl", [replace(item, hypothesis="x") for item in run.outputs.items])
+    outputs.write(
+        folder / "outputs.jsonl", [replace(item, hypothesis="x") for item in run.outputs.items]
+    )
     again = steps.run(run.recipe, folder)
     assert {s["value"] for s in again.scores.records if s["metric"] == "rouge1"} == {0.0}
 
@@ -178,23 +218,33 @@ def test_a_damaged_summary_is_one_sentence(done, tmp_path):
     record = run.record
     del record["stages"]["generate"]
     whole.write_json(folder / "run.json", record)
-    with pytest.raises(ValueError, match=r"decoding.json is not the summary of a decoding: delete it"):
+    with pytest.raises(
+        ValueError, match=r"decoding.json is not the summary of a decoding: delete it"
+    ):
         steps.run(run.recipe, folder)
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_a_fault_in_any_split_is_found_before_anything_is_trained(split, small, tmp_path, untrainable):
+def test_a_fault_in_any_split_is_found_before_anything_is_trained(
+    split, small, tmp_path, untrainable
+):
     for name in ("train", "dev", "test"):
         lines = [json.dumps({"source": "a b c", "target": "a"})] * 6
         if name == split:
             lines[3] = json.dumps({"source": " ", "target": "a"})
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
-    wanted = small("newsroom/dim", "data.corpus=jsonl", f"data.path={tmp_path}", "start.data.corpus=jsonl")
-    with pytest.raises(ValueError, match=rf"{split}.jsonl, line 4 has an empty source or reference"):
+    wanted = small(
+        "newsroom/dim", "data.corpus=jsonl", f"data.path={tmp_path}", "start.data.corpus=jsonl"
+    )
+    with pytest.raises(
+        ValueError, match=rf"{split}.jsonl, line 4 has an empty source or reference"
+    ):
         steps.run(wanted, tmp_path / "run")
 
 
-def test_a_metric_that_does_not_exist_is_found_before_anything_is_trained(small, tmp_path, untrainable):
+def test_a_metric_that_does_not_exist_is_found_before_anything_is_trained(
+    small, tmp_path, untrainable
+):
     with pytest.raises(ValueError, match="rogue"):
         steps.run(small("newsroom/dim", "metrics=[rogue]"), tmp_path / "run")
 
@@ -207,5 +257,7 @@ def test_an_image_of_another_width_is_found_before_anything_is_trained(tmp_path,
         np.save(tmp_path / "features" / f"{split}.npy", np.zeros((3, width), np.float32))
         (tmp_path / f"{split}.json").write_text(json.dumps({split: "A cat ."}))
     changes = ["data.corpus=features", f"data.path={tmp_path}", "data.size={}", "model.size=tiny"]
-    with pytest.raises(ValueError, match=r"test.npy has features of width 5, but the model reads 4"):
+    with pytest.raises(
+        ValueError, match=r"test.npy has features of width 5, but the model reads 4"
+    ):
         steps.run(recipe.read("scenes/base", changes), tmp_path / "run")

@@ -1,4 +1,5 @@
-"""Launched as two processes, a recipe gives what one process gives: weights within rounding, the same outputs."""
+"""Launched as two processes, a recipe gives what one process gives: weights within rounding, the
+same outputs."""
 
 import subprocess
 import sys
@@ -19,8 +20,24 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.slow
 def test_two_processes_are_one_command(tmp_path):
     changes = tiny("newsroom/dim")
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "dwindle.cli.main"]
-    command = [sys.executable, *launch, "run", "newsroom/dim", *changes, "--out", str(tmp_path / "two")]
+    launch = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "dwindle.cli.main",
+    ]
+    command = [
+        sys.executable,
+        *launch,
+        "run",
+        "newsroom/dim",
+        *changes,
+        "--out",
+        str(tmp_path / "two"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("rouge1") == 1  # one of them prints

@@ -1,6 +1,7 @@
 """Self-critical training on two processes that share each batch; run as a program, it forks them.
 
-What is drawn is a function of the image here, for two processes would draw other paragraphs than one.
+What is drawn is a function of the image here, for two processes would draw other paragraphs than
+one.
 """
 
 import os
@@ -21,7 +22,12 @@ from dwindle.training.settings import TrainingSettings
 KINDS = ("cat", "dog", "cow", "hen")
 # Adagrad, for Adam blows the noise of a gradient that is zero up to a whole step.
 SETTINGS = TrainingSettings(
-    steps=3, batch_size=4, accumulate=2, objective="self-critical", optimiser="adagrad", learning_rate=0.05
+    steps=3,
+    batch_size=4,
+    accumulate=2,
+    objective="self-critical",
+    optimiser="adagrad",
+    learning_rate=0.05,
 )
 
 
@@ -44,10 +50,14 @@ def lesson(count=16):
     return made
 
 
-def trainer(folder, rule="dim:log(1.9)", settings=SETTINGS, examples=None, dropout=0.0, target_length=12):
+def trainer(
+    folder, rule="dim:log(1.9)", settings=SETTINGS, examples=None, dropout=0.0, target_length=12
+):
     """With a tiny model, its weights wide."""
     examples = examples or lesson()
-    wanted = ModelSettings(kind="top-down", size="tiny", dropout=dropout, target_length=target_length, rule=rule)
+    wanted = ModelSettings(
+        kind="top-down", size="tiny", dropout=dropout, target_length=target_length, rule=rule
+    )
     model, codec = build(wanted, lambda: ((e.input, e.target) for e in examples), seed=1)
     with torch.no_grad():
         for p in model.parameters():
@@ -56,7 +66,8 @@ def trainer(folder, rule="dim:log(1.9)", settings=SETTINGS, examples=None, dropo
 
 
 def given(batch, sample):
-    """As many words as the image has regions, or one; then the end: another number of words on each process."""
+    """As many words as the image has regions, or one; then the end: another number of words on each
+    process."""
     rows = []
     for mask in batch["attention_mask"]:
         count = int(mask.sum()) if sample else 1
@@ -75,7 +86,9 @@ def taught(folder):
 def main(folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]), WORLD_SIZE="2")
+        os.environ.update(
+            MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]), WORLD_SIZE="2"
+        )
     children = []
     for rank in "01":
         if (child := os.fork()) == 0:

@@ -1,4 +1,5 @@
-"""What runs in processes of its own: trainings that are killed on their way, and two that share each batch.
+"""What runs in processes of its own: trainings that are killed on their way, and two that share
+each batch.
 
 One process with the libraries loaded forks them all: a fork costs nothing, a start seconds.
 """
@@ -27,12 +28,14 @@ KILLS = {  # at which step, before which method of the trainer
     ],
     "pointer-generator": [(7, "training_step")],
 }
-# Adagrad, for Adam blows the noise of a gradient that is zero (the bias of keys) up to a whole step.
+# Adagrad, for Adam blows the noise of a gradient that is zero (the bias of keys) up to a whole
+# step.
 SHARED = {"calm": True, "steps": 5, "accumulate": 2, "optimiser": "adagrad", "learning_rate": 0.05}
 
 
 def share(folder: Path) -> None:
-    """What each of two processes does. Stopped after three steps, the first goes on in the middle of an epoch."""
+    """What each of two processes does. Stopped after three steps, the first goes on in the middle
+    of an epoch."""
     taught("transformer", folder / "transformer", **{**SHARED, "steps": 3})
     for kind in MODELS:
         weights = taught(kind, folder / kind, **SHARED)
@@ -60,7 +63,8 @@ def two(folder: Path) -> None:
 
 
 def killed(kind: str, folder: Path, step: int, method: str) -> list[object]:
-    """Train in a process that kills itself; then, the step to go on from, and whether something is half-written."""
+    """Train in a process that kills itself; then, the step to go on from, and whether something is
+    half-written."""
     original = getattr(Fit, method)
 
     def deadly(self, *args, **kwargs):
@@ -72,7 +76,9 @@ def killed(kind: str, folder: Path, step: int, method: str) -> list[object]:
         setattr(Fit, method, deadly)
         taught(kind, folder)
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, f"was not killed in {method}"
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, (
+        f"was not killed in {method}"
+    )
     return [last_step(folder / "checkpoints"), (folder / "checkpoints" / WRITING).exists()]
 
 
@@ -97,7 +103,10 @@ def main(home: Path) -> None:
     two(home / "two")
     told: dict[str, object] = {"no room": no_room(home / "full")}
     for kind, kills in KILLS.items():
-        told |= {f"{kind} {step} {method}": killed(kind, home / kind, step, method) for step, method in kills}
+        told |= {
+            f"{kind} {step} {method}": killed(kind, home / kind, step, method)
+            for step, method in kills
+        }
         torch.save(taught(kind, home / kind), home / f"{kind}.pt")
     (home / "told.json").write_text(json.dumps(told))
 

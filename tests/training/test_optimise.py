@@ -1,4 +1,5 @@
-"""Learning rates against their formulas and the library's own, and what the optimisers are given."""
+"""Learning rates against their formulas and the library's own, and what the optimisers are
+given."""
 
 import pytest
 import torch
@@ -18,7 +19,9 @@ def settings(**given) -> TrainingSettings:
 
 def rates(given: TrainingSettings) -> list[float]:
     """The rate of every step, as an optimiser sees it."""
-    optimizer = torch.optim.Adam([{"params": [nn.Parameter(torch.zeros(1))], "lr": 0.5, "warmup": given.warmup}])
+    optimizer = torch.optim.Adam(
+        [{"params": [nn.Parameter(torch.zeros(1))], "lr": 0.5, "warmup": given.warmup}]
+    )
     rate, found = schedule(optimizer, given, STEPS, EPOCH), []
     for _ in range(STEPS):
         found.append(optimizer.param_groups[0]["lr"])
@@ -54,7 +57,8 @@ def test_inverse_sqrt_is_the_librarys():
 
 
 def test_noam_is_presumms():
-    """PreSumm's rates at steps that matter: the encoder's 2e-3 peaks at 20k, the decoder's 0.2 at 10k."""
+    """PreSumm's rates at steps that matter: the encoder's 2e-3 peaks at 20k, the decoder's 0.2 at
+    10k."""
     given = settings(schedule="noam", warmup=10_000, learning_rate=0.2)
     assert factor(given, 10_000, 10_000, STEPS, EPOCH) == pytest.approx(0.01)
     assert factor(given, 20_000, 5_000, STEPS, EPOCH) == pytest.approx(5_000 * 20_000**-1.5)
@@ -64,7 +68,12 @@ def test_noam_is_presumms():
 def test_an_encoder_with_its_own_rate():
     model, _ = made("transformer", kind="bertsum")
     given = settings(
-        schedule="noam", learning_rate=0.2, warmup=10, encoder_learning_rate=2e-3, encoder_warmup=20, weight_decay=0.1
+        schedule="noam",
+        learning_rate=0.2,
+        warmup=10,
+        encoder_learning_rate=2e-3,
+        encoder_warmup=20,
+        weight_decay=0.1,
     )
     optimizer = optimiser(model, given)
     schedule(optimizer, given, STEPS, EPOCH)
@@ -91,7 +100,9 @@ def test_adagrad_begins_with_its_accumulator():
     assert before - model.weight.item() == pytest.approx(0.15 * 3 / (0.1 + 9) ** 0.5)
 
 
-@pytest.mark.parametrize(("kind", "cls"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
+@pytest.mark.parametrize(
+    ("kind", "cls"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
+)
 def test_adam(kind, cls):
     optimizer = optimiser(nn.Linear(2, 2), settings(optimiser=kind, beta2=0.98))
     assert type(optimizer) is cls

@@ -21,7 +21,9 @@ def test_rows_are_those_of_the_codec(codec):
     found = rows.encoded(codec, examples)
     slow = [codec.encode(e.source, e.target) for e in examples]
     assert found.cut == sum(row["cut"] for row in slow) > 0
-    assert [found[i] for i in range(len(found))] == [{k: v for k, v in row.items() if k != "cut"} for row in slow]
+    assert [found[i] for i in range(len(found))] == [
+        {k: v for k, v in row.items() if k != "cut"} for row in slow
+    ]
     assert found.lengths.tolist() == [len(e.source) for e in examples]
 
 
@@ -36,7 +38,9 @@ def test_they_are_made_once_for_a_corpus_and_a_codec(codec, monkeypatch):
 
 
 def test_empty_examples_are_left_out_and_named(codec):
-    found = rows.encoded(codec, [Example("a", " ", ("x",)), EXAMPLES[0], Example("b", "x", ("\n",))])
+    found = rows.encoded(
+        codec, [Example("a", " ", ("x",)), EXAMPLES[0], Example("b", "x", ("\n",))]
+    )
     assert (len(found), found.empty) == (1, ["a", "b"])
     none = rows.encoded(codec, [Example("a", " ", ("x",))])
     assert (len(none), none.empty) == (0, ["a"])

@@ -24,7 +24,9 @@ def test_the_chance_grows_every_five_epochs_to_its_greatest(fit):
     for epoch in (0, 4, 5, 9, 10, 25, 29, 60):
         fit.order.epoch = epoch
         chances[epoch] = fit.own_words
-    assert chances == pytest.approx({0: 0, 4: 0, 5: 0.05, 9: 0.05, 10: 0.1, 25: 0.25, 29: 0.25, 60: 0.25})
+    assert chances == pytest.approx(
+        {0: 0, 4: 0, 5: 0.05, 9: 0.05, 10: 0.1, 25: 0.25, 29: 0.25, 60: 0.25}
+    )
 
 
 def test_the_model_reads_its_own_words_in_training_only(fit):

@@ -1,4 +1,5 @@
-"""Self-critical training: rewards and advantages by hand, the gradient and its sign, processes, and that it helps."""
+"""Self-critical training: rewards and advantages by hand, the gradient and its sign, processes, and
+that it helps."""
 
 import subprocess
 import sys
@@ -33,7 +34,8 @@ def batch_of(fit, count=4):
 
 
 def test_advantages_by_hand(made, monkeypatch):
-    """Four images; what is drawn and what is greedy is given; the rewards are CIDEr-D of the training references."""
+    """Four images; what is drawn and what is greedy is given; the rewards are CIDEr-D of the
+    training references."""
     fit = made()
     batch = batch_of(fit)
     ids = fit.codec.vocabulary.ids
@@ -45,7 +47,8 @@ def test_advantages_by_hand(made, monkeypatch):
     ended = [[f"{text} END" for text in e.references] for e in lesson()]
     scorer = CiderScorer(ended)
     by_hand = [
-        scorer.reward(f"a {kind} sits here . END", references) - scorer.reward("a cat sits here . END", references)
+        scorer.reward(f"a {kind} sits here . END", references)
+        - scorer.reward("a cat sits here . END", references)
         for kind, references in zip(KINDS, ended, strict=False)
     ]
     assert played["advantage"].tolist() == pytest.approx(by_hand, rel=1e-6)
@@ -57,13 +60,18 @@ def test_advantages_by_hand(made, monkeypatch):
 
 def test_the_reward_of_one_text_by_hand(made):
     """Two documents, 'a b' and 'a c': the idf of b is ln 2, that of a and of the end is 0."""
-    pairs = [Image(id, id, (text,), image=np.ones((1, 4), np.float32)) for id, text in (("1", "a b"), ("2", "a c"))]
+    pairs = [
+        Image(id, id, (text,), image=np.ones((1, 4), np.float32))
+        for id, text in (("1", "a b"), ("2", "a c"))
+    ]
     fit = made(examples=pairs)
     batch = fit.collate([fit.row(pairs[0])])
     sequences = torch.tensor([[START, *fit.codec.vocabulary.ids(["b", "a"]), END]])
-    # Words: cosine 1. Pairs (b a), (a end) and (a b), (b end) differ, and so do threes. Lengths are equal.
+    # Words: cosine 1. Pairs (b a), (a end) and (a b), (b end) differ, and so do threes. Lengths are
+    # equal.
     assert fit.rewards(sequences, batch["references"]).tolist() == pytest.approx([2.5])
-    # a b end: each pair and three is of one document: 1 + 1 + 1. Without its end, it is a word too short.
+    # a b end: each pair and three is of one document: 1 + 1 + 1. Without its end, it is a word too
+    # short.
     whole = torch.tensor([[START, *fit.codec.vocabulary.ids(["a", "b"]), END, PAD]])
     assert fit.rewards(whole, batch["references"]).tolist() == pytest.approx([7.5])
     cut = fit.rewards(whole[:, :3], batch["references"]).item()
@@ -81,7 +89,8 @@ def test_the_reward_counts_punctuation_unknown_words_and_an_end_within_the_lengt
 
 @pytest.mark.parametrize("rule", ["plain", "dim:log(1.9)", "dydim:log,power(0.5)"])
 def test_the_loss_and_its_gradient_are_those_of_the_equation(rule, made):
-    """- sum_b A_b sum_t log p(w_bt) / words, from teacher forcing one image at a time; and the sign is right."""
+    """- sum_b A_b sum_t log p(w_bt) / words, from teacher forcing one image at a time; and the sign
+    is right."""
     fit = made(rule)
     model = fit.model.train()
     torch.manual_seed(3)
@@ -93,7 +102,8 @@ def test_the_loss_and_its_gradient_are_those_of_the_equation(rule, made):
         ids = [id for id in played["labels"][i].tolist() if id != -100]
         regions = int(played["attention_mask"][i].sum())
         logits = model(
-            features=played["features"][i : i + 1, :regions], decoder_input_ids=torch.tensor([[START, *ids[:-1]]])
+            features=played["features"][i : i + 1, :regions],
+            decoder_input_ids=torch.tensor([[START, *ids[:-1]]]),
         ).logits[0]
         log_p = sum(row[id] for row, id in zip(logits.log_softmax(-1), ids, strict=True))
         likelihood.append(log_p)
@@ -112,7 +122,9 @@ def test_the_loss_and_its_gradient_are_those_of_the_equation(rule, made):
         with torch.no_grad():
             for p, g in zip(weights, gradient, strict=True):
                 p -= 1e-3 * g
-        after = -fit.loss(model, one | {"advantage": torch.ones(1)}).item() * int((one["labels"] != -100).sum())
+        after = -fit.loss(model, one | {"advantage": torch.ones(1)}).item() * int(
+            (one["labels"] != -100).sum()
+        )
         assert (after - before[i]) * sign > 0
         with torch.no_grad():
             for p, g in zip(weights, gradient, strict=True):
@@ -130,12 +142,16 @@ def every(most, words=(4, 5)):
 
 
 def test_the_gradient_is_that_of_the_expected_reward(made, monkeypatch):
-    """A vocabulary of two words: all 63 texts are enumerated, and so is the gradient of what a draw earns on average.
+    """A vocabulary of two words: all 63 texts are enumerated, and so is the gradient of what a draw
+    earns on average.
 
-    Drawn are 20,000 texts at once. The penalty, far too strong, must not reach them; the last lines show that this
-    test would see it.
+    Drawn are 20,000 texts at once. The penalty, far too strong, must not reach them; the last lines
+    show that this test would see it.
     """
-    pairs = [Image(str(i), str(i), (text,), image=np.ones((1, 4), np.float32)) for i, text in enumerate(("a b a", "b"))]
+    pairs = [
+        Image(str(i), str(i), (text,), image=np.ones((1, 4), np.float32))
+        for i, text in enumerate(("a b a", "b"))
+    ]
     settings = TrainingSettings(steps=1, batch_size=2, objective="self-critical", soft_trigrams=9.0)
     fit = made("dim:log(1.9)", settings, pairs, target_length=5)
     with torch.no_grad():
@@ -145,7 +161,9 @@ def test_the_gradient_is_that_of_the_expected_reward(made, monkeypatch):
     image = fit.collate([fit.row(pairs[0])])
     references = image.pop("references")
     times = {k: v.expand(len(texts), *v.shape[1:]) for k, v in image.items()}
-    reward = fit.rewards(texts, references * len(texts)) - fit.rewards(fit.greedy(image), references)
+    reward = fit.rewards(texts, references * len(texts)) - fit.rewards(
+        fit.greedy(image), references
+    )
     targets = labels(texts, END)
     logits = fit.model(**{**times, "labels": targets}).logits.log_softmax(-1)
     steps = logits.gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1) * (targets >= 0)
@@ -164,7 +182,9 @@ def test_the_gradient_is_that_of_the_expected_reward(made, monkeypatch):
     many = fit.collate([fit.row(pairs[0])] * 20_000)
     torch.manual_seed(0)
     loss = fit.loss(fit.model, fit.played(many))
-    drawn = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(fit.model.parameters()))])
+    drawn = torch.cat(
+        [g.flatten() for g in torch.autograd.grad(loss, list(fit.model.parameters()))]
+    )
 
     def apart(one, other):
         return ((one - other).norm() / other.norm()).item()
@@ -172,13 +192,16 @@ def test_the_gradient_is_that_of_the_expected_reward(made, monkeypatch):
     assert apart(drawn, expected(chance)) < 0.05
     penalised = SoftTrigrams(9.0)
     lost = sum(
-        penalised(texts[:, :t], logits[:, t - 1]).gather(1, texts[:, t : t + 1])[:, 0] * (targets[:, t - 1] >= 0)
+        penalised(texts[:, :t], logits[:, t - 1]).gather(1, texts[:, t : t + 1])[:, 0]
+        * (targets[:, t - 1] >= 0)
         for t in range(1, 6)
     )
     assert apart(expected((lost.exp() / lost.exp().sum()).detach()), expected(chance)) > 0.2
 
 
-def test_the_likelihood_is_of_the_distribution_that_was_drawn_from_dropout_and_all(made, monkeypatch):
+def test_the_likelihood_is_of_the_distribution_that_was_drawn_from_dropout_and_all(
+    made, monkeypatch
+):
     seen = []
     whole = torch.multinomial
     monkeypatch.setattr(torch, "multinomial", lambda p, n: seen.append(p) or whole(p, n))
@@ -191,13 +214,19 @@ def test_the_likelihood_is_of_the_distribution_that_was_drawn_from_dropout_and_a
         going = played["labels"][:, t] >= 0
         torch.testing.assert_close(first[going], again[going])
     assert played["labels"].shape[1] == count
-    still = fit.model.eval()(**{k: v for k, v in played.items() if k not in ("advantage", "seed")}).logits.softmax(-1)
+    still = fit.model.eval()(
+        **{k: v for k, v in played.items() if k not in ("advantage", "seed")}
+    ).logits.softmax(-1)
     assert not torch.allclose(still[:, 0], seen[0], atol=0.01)
 
 
 def test_what_follows_the_end_is_no_label():
     sequences = torch.tensor([[START, 5, END, 0, 0], [START, 5, 6, 7, 8], [START, END, 0, 0, 0]])
-    assert labels(sequences, END).tolist() == [[5, END, -100, -100], [5, 6, 7, 8], [END, -100, -100, -100]]
+    assert labels(sequences, END).tolist() == [
+        [5, END, -100, -100],
+        [5, 6, 7, 8],
+        [END, -100, -100, -100],
+    ]
 
 
 def test_samples_are_drawn_and_the_greedy_one_is_not(made):
@@ -215,8 +244,14 @@ def test_samples_are_drawn_and_the_greedy_one_is_not(made):
 def test_the_trigram_penalty_is_in_the_greedy_paragraph_alone(made, monkeypatch):
     seen = []
     whole = SoftTrigrams.__call__
-    monkeypatch.setattr(SoftTrigrams, "__call__", lambda self, *a: seen.append(self.alpha) or whole(self, *a))
-    fit = made(settings=TrainingSettings(steps=1, batch_size=4, objective="self-critical", soft_trigrams=2.0))
+    monkeypatch.setattr(
+        SoftTrigrams, "__call__", lambda self, *a: seen.append(self.alpha) or whole(self, *a)
+    )
+    fit = made(
+        settings=TrainingSettings(
+            steps=1, batch_size=4, objective="self-critical", soft_trigrams=2.0
+        )
+    )
     batch = batch_of(fit)
     batch.pop("references")
     fit.drawn(batch, 1)
@@ -238,7 +273,10 @@ def test_only_a_captioner_is_trained_so(tmp_path):
 @pytest.mark.slow
 def test_it_earns_more_than_before(made):
     """From a model that has hardly begun, the reward of what it writes rises."""
-    fit = made("dim:log(1.9)", TrainingSettings(steps=60, batch_size=16, objective="self-critical", learning_rate=0.01))
+    fit = made(
+        "dim:log(1.9)",
+        TrainingSettings(steps=60, batch_size=16, objective="self-critical", learning_rate=0.01),
+    )
     batch = batch_of(fit, 16)
     references = batch.pop("references")
     before = fit.rewards(fit.greedy(batch), references).mean()
@@ -255,11 +293,16 @@ def test_the_loss_on_dev_is_minus_the_reward(made):
     assert fit.evaluate()["eval_loss"] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="two processes on a CPU need gloo")
+@pytest.mark.skipif(
+    not torch.distributed.is_gloo_available(), reason="two processes on a CPU need gloo"
+)
 def test_two_processes_are_as_one(tmp_path):
-    """Each has half of every batch and draws paragraphs of other lengths: still one mean over all words of a step."""
+    """Each has half of every batch and draws paragraphs of other lengths: still one mean over all
+    words of a step."""
     program = Path(__file__).with_name("critical.py")
-    subprocess.run([sys.executable, program, tmp_path], check=True, capture_output=True, timeout=300)
+    subprocess.run(
+        [sys.executable, program, tmp_path], check=True, capture_output=True, timeout=300
+    )
     together = torch.load(tmp_path / "two.pt", weights_only=True)
     for name, weight in taught(tmp_path / "one").items():
         torch.testing.assert_close(together[name], weight, rtol=1e-4, atol=1e-5, msg=name)

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback
 from transformers.trainer_pt_utils import LabelSmoother
 
+from dwindle.attaching.library import KNOWN
 from dwindle.data.example import Example
 from dwindle.models.vocabulary import END
 from dwindle.training.lengths import clean, sides
@@ -17,18 +19,33 @@ from dwindle.training.train import train
 from dwindle.training.trainer import Fit
 from tests.training.lesson import DEV, EXAMPLES, SETTINGS, made, taught
 
-PLAIN = {"calm": True, "optimiser": "adagrad", "learning_rate": 0.05, "schedule": "constant", "eval_every": None}
+PLAIN = {
+    "calm": True,
+    "optimiser": "adagrad",
+    "learning_rate": 0.05,
+    "schedule": "constant",
+    "eval_every": None,
+}
 
 
 def fit(kind: str, folder, model=None, codec=None, **changes) -> Fit:
     if model is None:
         model, codec = made(kind, calm=True)
-    return Fit(model, codec, EXAMPLES, [], replace(SETTINGS[kind], eval_every=None, **changes), folder, seed=5)
+    return Fit(
+        model,
+        codec,
+        EXAMPLES,
+        [],
+        replace(SETTINGS[kind], eval_every=None, **changes),
+        folder,
+        seed=5,
+    )
 
 
 @pytest.mark.parametrize("kind", ["transformer", "pointer-generator"])
 def test_micro_batches_of_any_size_make_one_step(kind, tmp_path):
-    """A mean over all tokens (or examples, as See has it), not a mean of means. Labels have different lengths."""
+    """A mean over all tokens (or examples, as See has it), not a mean of means. Labels have
+    different lengths."""
     whole = taught(kind, tmp_path / "a", **PLAIN, steps=3, batch_size=8)
     parts = taught(kind, tmp_path / "b", **PLAIN, steps=3, batch_size=2, accumulate=4)
     for name in whole:
@@ -42,7 +59,9 @@ def test_the_loss_is_the_librarys(tmp_path):
     assert (batch["labels"] == -100).any()
     model = lesson.model.train()
     output = model(**batch)
-    torch.testing.assert_close(lesson.loss(model, dict(batch)), LabelSmoother(0.1)(output, batch["labels"]))
+    torch.testing.assert_close(
+        lesson.loss(model, dict(batch)), LabelSmoother(0.1)(output, batch["labels"])
+    )
     torch.testing.assert_close(lesson.loss(model.eval(), dict(batch)), output.loss)
 
 
@@ -68,10 +87,20 @@ def test_it_learns_with_every_kind_of_model(tmp_path):
 def test_another_order_every_epoch_and_every_seed(tmp_path, monkeypatch):
     def read(seed: int) -> list[int]:
         seen, original = [], Encoded.__getitem__
-        monkeypatch.setattr(Encoded, "__getitem__", lambda self, i: seen.append(i) or original(self, i))
+        monkeypatch.setattr(
+            Encoded, "__getitem__", lambda self, i: seen.append(i) or original(self, i)
+        )
         model, codec = made("pointer-generator")
         settings = replace(SETTINGS["pointer-generator"], steps=None, epochs=2)
-        train(model, codec, EXAMPLES, [], settings, tmp_path / f"{len(list(tmp_path.iterdir()))}", seed)
+        train(
+            model,
+            codec,
+            EXAMPLES,
+            [],
+            settings,
+            tmp_path / f"{len(list(tmp_path.iterdir()))}",
+            seed,
+        )
         monkeypatch.undo()
         return seen
 
@@ -96,7 +125,11 @@ def test_workers_change_nothing(tmp_path):
 
 def test_bf16(tmp_path):
     weights = taught("transformer", tmp_path, steps=2, bf16=True)
-    assert all(x.dtype == torch.float32 and x.isfinite().all() for x in weights.values() if x.is_floating_point())
+    assert all(
+        x.dtype == torch.float32 and x.isfinite().all()
+        for x in weights.values()
+        if x.is_floating_point()
+    )
 
 
 def test_curves_and_epochs(tmp_path):
@@ -104,9 +137,13 @@ def test_curves_and_epochs(tmp_path):
 
     taught("transformer", tmp_path, steps=None, epochs=2)
     curves = EventAccumulator(str(tmp_path / "logs")).Reload()
-    assert {"train/loss", "eval/loss", "train/learning_rate", "train/grad_norm"} <= set(curves.Tags()["scalars"])
+    assert {"train/loss", "eval/loss", "train/learning_rate", "train/grad_norm"} <= set(
+        curves.Tags()["scalars"]
+    )
     assert [x.step for x in curves.Scalars("train/loss")] == [2, 4, 6]
-    assert [x.step for x in curves.Scalars("eval/loss")] == [5, 6]
+    evaluated = [x.step for x in curves.Scalars("eval/loss")]
+    # older: not at the end
+    assert evaluated == [5, 6] or (evaluated == [5] and transformers.__version__ != KNOWN)
 
 
 @pytest.mark.parametrize("often", [{"log_every": 1}, {"save_every": 1, "log_every": 10}])
@@ -120,14 +157,32 @@ def test_what_is_no_number_is_not_saved(often, tmp_path):
 
 def test_few_examples_are_one_batch(tmp_path):
     model, codec = made("transformer")
-    train(model, codec, EXAMPLES[:5], [], replace(SETTINGS["transformer"], steps=2, eval_every=None), tmp_path, seed=1)
+    train(
+        model,
+        codec,
+        EXAMPLES[:5],
+        [],
+        replace(SETTINGS["transformer"], steps=2, eval_every=None),
+        tmp_path,
+        seed=1,
+    )
 
 
 def test_empty_examples_are_left_out_and_named(tmp_path):
     model, codec = made("pointer-generator")
     empty = [Example("void", " \n", ("x",)), Example("mute", "x", ("\n",))]
-    with pytest.warns(UserWarning, match="2 of 29 training examples have an empty source or target .*: void, mute"):
-        train(model, codec, EXAMPLES + empty, [], replace(SETTINGS["pointer-generator"], steps=2), tmp_path, seed=1)
+    with pytest.warns(
+        UserWarning, match="2 of 29 training examples have an empty source or target .*: void, mute"
+    ):
+        train(
+            model,
+            codec,
+            EXAMPLES + empty,
+            [],
+            replace(SETTINGS["pointer-generator"], steps=2),
+            tmp_path,
+            seed=1,
+        )
 
 
 @pytest.mark.parametrize(
@@ -140,9 +195,21 @@ def test_empty_examples_are_left_out_and_named(tmp_path):
         ("pointer-generator", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
         ("transformer", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
         ("transformer", EXAMPLES, DEV, {"scheduled_sampling": 0.2}, "of a top-down captioner"),
-        ("pointer-generator", EXAMPLES, DEV, {"gradient_checkpointing": True}, "leave gradient_checkpointing out"),
+        (
+            "pointer-generator",
+            EXAMPLES,
+            DEV,
+            {"gradient_checkpointing": True},
+            "leave gradient_checkpointing out",
+        ),
         ("transformer", EXAMPLES, DEV, {"fp16": True}, "training.fp16=false"),
-        ("transformer", EXAMPLES, DEV, {"max_tokens": 9}, "an example has .* tokens, more than max_tokens=9"),
+        (
+            "transformer",
+            EXAMPLES,
+            DEV,
+            {"max_tokens": 9},
+            "an example has .* tokens, more than max_tokens=9",
+        ),
         ("transformer", EXAMPLES, DEV, {"clean_length": 2}, "all are too long or unequal"),
     ],
 )
@@ -161,7 +228,13 @@ def test_settings_are_numbers(name):
 
 def test_batches_of_tokens_make_the_same_step(tmp_path):
     """However 27 examples are cut into batches, a step over all of them is one mean."""
-    few = {"calm": True, "optimiser": "adagrad", "learning_rate": 0.05, "schedule": "constant", "eval_every": None}
+    few = {
+        "calm": True,
+        "optimiser": "adagrad",
+        "learning_rate": 0.05,
+        "schedule": "constant",
+        "eval_every": None,
+    }
     whole = taught("transformer", tmp_path / "a", **few, steps=2, batch_size=27)
     count = len(token_batches(tmp_path, 150))
     assert count > 3
@@ -182,9 +255,15 @@ def token_batches(folder, most):
 
 
 def test_what_is_long_or_unequal_is_left_out_and_counted(tmp_path):
-    """As the Moses script: up to so many tokens, and up to so many times the other side's; the end is no token."""
+    """As the Moses script: up to so many tokens, and up to so many times the other side's; the end
+    is no token."""
     _, codec = made("pointer-generator")
-    texts = {"good": ("a b c", "d e"), "long": ("a " * 9, "b " * 9), "wide": ("a b c d", "e f"), "tall": ("a", "b c")}
+    texts = {
+        "good": ("a b c", "d e"),
+        "long": ("a " * 9, "b " * 9),
+        "wide": ("a b c d", "e f"),
+        "tall": ("a", "b c"),
+    }
     examples = [Example(id, source, (target,)) for id, (source, target) in texts.items()]
     rows = encoded(codec, examples)
     lengths = sides(rows, END)
@@ -193,7 +272,9 @@ def test_what_is_long_or_unequal_is_left_out_and_counted(tmp_path):
     settings = replace(SETTINGS["pointer-generator"], clean_ratio=1.5, clean_length=8, steps=1)
     assert clean(lengths, settings) == [0]
     model, codec = made("pointer-generator")
-    with pytest.warns(UserWarning, match="3 of 4 training examples are too long or unequal and are left out"):
+    with pytest.warns(
+        UserWarning, match="3 of 4 training examples are too long or unequal and are left out"
+    ):
         train(model, codec, examples, [], settings, tmp_path / "run", seed=1)
 
 
@@ -212,7 +293,9 @@ def test_each_number_of_the_gradient_is_clipped(tmp_path):
 
     class Watch(TrainerCallback):
         def on_optimizer_step(self, args, state, control, model, **_):
-            found.append(max(p.grad.abs().max().item() for p in model.parameters() if p.grad is not None))
+            found.append(
+                max(p.grad.abs().max().item() for p in model.parameters() if p.grad is not None)
+            )
 
     for most in (0.0, 0.01):
         lesson = fit("pointer-generator", tmp_path / str(most), clip_value=most, clip=0.0, steps=1)
@@ -230,12 +313,17 @@ def test_computing_again_for_the_gradient_changes_nothing(tmp_path):
         torch.testing.assert_close(again[name], plain[name], rtol=0, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.pt", "trainer_state.json", "files.json"])
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "optimizer.pt", "trainer_state.json", "files.json"]
+)
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(file, tmp_path):
     expected = taught("transformer", tmp_path)
     damaged = tmp_path / "checkpoints" / "checkpoint-10" / file
     damaged.write_bytes(damaged.read_bytes()[:-20])
-    with pytest.warns(UserWarning, match=r"checkpoint-10 is damaged \(.*\) and removed: training goes on from step 8"):
+    with pytest.warns(
+        UserWarning,
+        match=r"checkpoint-10 is damaged \(.*\) and removed: training goes on from step 8",
+    ):
         found = taught("transformer", tmp_path)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
@@ -251,3 +339,24 @@ def test_coverage_loss_has_its_weight(tmp_path):
     settings = replace(SETTINGS["pointer-generator"], steps=1, coverage_loss=0.5)
     train(model, codec, EXAMPLES, [], settings, tmp_path, seed=1)
     assert model.config.coverage_loss == 0.5
+
+
+@pytest.mark.parametrize("changed", ["corpus", "dev corpus", "codec"])
+def test_training_does_not_go_on_with_other_data(changed, tmp_path):
+    """Killed after a checkpoint, then other files under the same names: the ids would mean other
+    words."""
+    model, codec = made("pointer-generator")
+    settings = replace(SETTINGS["pointer-generator"], steps=4)
+    train(model, codec, EXAMPLES, DEV, settings, tmp_path, seed=1)
+    other = [replace(example, source=example.source.replace("mat", "rug")) for example in EXAMPLES]
+    examples, dev = (
+        other if changed == what else same
+        for what, same in (("corpus", EXAMPLES), ("dev corpus", DEV))
+    )
+    codec = made("pointer-generator", target_length=19)[1] if changed == "codec" else codec
+    with pytest.raises(
+        ValueError, match=f"were trained with another {changed}: bring the old files back"
+    ):
+        train(model, codec, examples, dev, replace(settings, steps=8), tmp_path, seed=1)
+    model, codec = made("pointer-generator")
+    train(model, codec, list(EXAMPLES), DEV, replace(settings, steps=8), tmp_path, seed=1)

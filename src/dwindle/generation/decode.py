@@ -1,9 +1,11 @@
-"""``decode``: the outputs of a whole corpus, batch by batch; killed at any moment it goes on where it was.
+"""``decode``: the outputs of a whole corpus, batch by batch. If it is killed, it goes on later.
 
-Long sources come first, alike in length (of characters: not every script has spaces), so that batches have little
-padding and memory runs out early or never. Each batch becomes a part on disk; shards (i of n) are processes that each
-decode a share, and the one that finds all parts there writes the outputs. Everything that decides an output is in the
-fingerprint: after a change of the model, the codec, the corpus or the settings, nothing is taken from before.
+Long sources come first, alike in length (of characters: not every script has spaces), so that
+batches have little padding and memory runs out early or never. Each batch becomes a part on disk;
+shards (i of n) are processes that each decode a share, and the one that finds all parts there
+writes the outputs. Everything that decides an output is in the
+fingerprint: after a change of the model, the codec, the corpus or the settings, nothing is taken
+from before.
 """
 
 import hashlib
@@ -16,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from dwindle.data import script
 from dwindle.data.example import Example
-from dwindle.folder import coverage_file, names, outputs, processes, whole
 from dwindle.generation.generate import counted, prepared, search
-from dwindle.generation.parts import Decoded, Parts
+from dwindle.generation.resume import Decoded, Parts
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
-from dwindle.models.places import places
+from dwindle.models.token_offsets import places
+from dwindle.runfiles import coverage_file, names, outputs, whole
+from dwindle.system import processes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,7 +39,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class DecodingSummary:
-    """What there is to know of a finished decoding."""
+    """Counts of a finished decoding, and the fingerprint of all that decided its outputs."""
 
     fingerprint: str
     items: int
@@ -65,15 +69,18 @@ def decode(
         folder: of the run.
         progress: told how many items were just finished, those found finished too.
         shard: (i, n), the i-th of n shares, from 0; None: as launched, by torchrun or alone.
-        layers: for a library model without a rule, on how many of its last layers coverage is counted; None: on those
-            that a rule would have, so that models with and without one can be compared.
+        layers: for a library model without a rule, on how many of its last layers coverage is
+            counted; None: on those that a rule would have, so that models with and without one can
+            be compared.
 
     Returns:
         The summary; None if other shards still have to finish, the last of which writes the files.
     """
     rank, shards = (processes.rank(), processes.count()) if shard is None else shard
     if not 0 <= rank < shards:
-        raise ValueError(f"shard {rank} of {shards} does not exist: they are numbered 0 to {shards - 1}")
+        raise ValueError(
+            f"shard {rank} of {shards} does not exist: they are numbered 0 to {shards - 1}"
+        )
     fingerprint, order = _survey(model, codec, examples, settings, layers)
     folder.mkdir(parents=True, exist_ok=True)
     mine = order[rank::shards]
@@ -93,7 +100,8 @@ def decode(
         if len(parts.indices()) < len(examples):
             return None
         return _merged(parts, codec, examples, folder, fingerprint)
-    except FileNotFoundError:  # another shard, finished at the same moment, has done this and cleared up
+    # another shard finished at the same moment, wrote everything and cleared up
+    except FileNotFoundError:
         if (summary := _finished(folder, fingerprint)) is None:
             raise
         return summary
@@ -159,19 +167,21 @@ def _survey(
         lengths.append(len(example.source) if example.image is None else example.image.shape[0])
         ids.add(example.id)
     if len(ids) < len(examples):
-        raise ValueError(f"{len(examples)} examples have {len(ids)} ids: give every example its own")
+        raise ValueError(
+            f"{len(examples)} examples have {len(ids)} ids: give every example its own"
+        )
     return print_.hexdigest(), sorted(range(len(examples)), key=lambda i: (-lengths[i], i))
 
 
 def _lasting(config: dict[str, Any]) -> dict[str, Any]:
-    """What is the same before a model is saved and after it is loaded."""
+    """The part of a config that is the same before a model is saved and after it is loaded."""
     passing = ("dtype", "transformers_version")
     kept = {k: v for k, v in config.items() if not str(k).startswith("_") and k not in passing}
     return {k: _lasting(v) if isinstance(v, dict) else v for k, v in kept.items()}
 
 
 def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
-    """How a codec reads: its settings, and the first texts as it encodes them. (Its files change when it is loaded.)"""
+    """A codec's settings, and the first texts encoded by it. (Loading changes its files.)"""
     texts = [e.source for e in examples[:_READ] if e.image is None and e.source.strip()]
     rows = [codec.encode(text) for text in texts]
     plain = {k: v for k, v in vars(codec).items() if isinstance(v, str | int | float)}
@@ -179,7 +189,9 @@ def _readings(codec: Codec, examples: Sequence[Example]) -> list[Any]:
 
 
 def _finished(folder: Path, fingerprint: str) -> DecodingSummary | None:
-    if not all((folder / name).is_file() for name in (names.DECODING, names.OUTPUTS, names.COVERAGE)):
+    if not all(
+        (folder / name).is_file() for name in (names.DECODING, names.OUTPUTS, names.COVERAGE)
+    ):
         return None
     summary = _summary(folder / names.DECODING)
     return summary if summary.fingerprint == fingerprint else None
@@ -193,15 +205,21 @@ def _summary(path: Path) -> DecodingSummary:
         raise ValueError(f"{path} is not the summary of a decoding: {remedy}") from None
 
 
-def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str) -> DecodingSummary:
+def _merged(
+    parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str
+) -> DecodingSummary:
     """All parts as two files, the summary last; then the parts go."""
     items = parts.read()
     if len(items) < len(examples):
         raise FileNotFoundError(f"{parts.folder} had all items and has lost some: decode once more")
-    written = (output(example, items[i].hypothesis) for i, example in enumerate(examples))
+    written = (
+        output(example, _parted(items[i].hypothesis, example)) for i, example in enumerate(examples)
+    )
     outputs.write(folder / names.OUTPUTS, written, parts.folder)
     covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
-    coverage_file.write(folder / names.COVERAGE, covered, _places(codec, examples, covered), parts.folder)
+    coverage_file.write(
+        folder / names.COVERAGE, covered, _places(codec, examples, covered), parts.folder
+    )
     truncated = sum(item.truncated for item in items.values())
     empty = sum(not item.hypothesis.strip() for item in items.values())
     summary = DecodingSummary(fingerprint, len(examples), truncated, empty)
@@ -210,28 +228,44 @@ def _merged(parts: Parts, codec: Codec, examples: Sequence[Example], folder: Pat
     return summary
 
 
+def _parted(hypothesis: str, example: Example) -> str:
+    """A text of a model that writes single lines, one sentence a line if the references have that
+    form: scores by sentences need it."""
+    several = any("\n" in reference for reference in example.references)
+    return "\n".join(script.sentences(hypothesis)) if several and hypothesis.strip() else hypothesis
+
+
 def output(example: Example, hypothesis: str) -> outputs.Item:
-    """What was written for an example, with all that the example tells."""
+    """The output for an example, with everything that the example says."""
     extra = {} if example.gold is None else {"gold": example.gold}
     return outputs.Item(example.id, hypothesis, example.references, example.source, extra=extra)
 
 
 def _places(
-    codec: Codec, examples: Sequence[Example], covered: dict[str, tuple[coverage_file.Array, coverage_file.Array]]
+    codec: Codec,
+    examples: Sequence[Example],
+    covered: dict[str, tuple[coverage_file.Array, coverage_file.Array]],
 ) -> dict[str, list[int]] | None:
-    """Where in its source the token of each column stands; None for images, whose columns are regions."""
+    """Position in its source of each column's token; None for images, whose columns are regions."""
     if any(example.image for example in examples):
         return None
     found = {}
     for example in examples:
         columns = covered[example.id][0].shape[1]
-        at = places(codec.source_tokens(example.source), example.source) if example.source.strip() else []
-        found[example.id] = at if len(at) == columns else [-1] * columns  # an encoder may change how many there are
+        at = (
+            places(codec.source_tokens(example.source), example.source)
+            if example.source.strip()
+            else []
+        )
+        # an encoder may change how many there are
+        found[example.id] = at if len(at) == columns else [-1] * columns
     return found
 
 
-def _columns(items: dict[int, Decoded], index: int) -> tuple[coverage_file.Array, coverage_file.Array]:
-    """Raw and effective coverage (L, S) of an item; without a source, one position that got nothing."""
+def _columns(
+    items: dict[int, Decoded], index: int
+) -> tuple[coverage_file.Array, coverage_file.Array]:
+    """Raw and effective coverage (L, S) of an item; without a source, one empty position."""
     item = items[index]
     if item.raw.size:
         return item.raw, item.effective

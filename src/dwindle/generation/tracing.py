@@ -1,4 +1,4 @@
-"""Traces, made with the model: what every step of an output attended to. ``folder/traces.py`` keeps them."""
+"""Traces: what every step of an output attended to. ``runfiles/traces.py`` keeps them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,30 +7,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dwindle.data.example import Example
-from dwindle.folder.traces import Trace
 from dwindle.generation.generate import counted, prepared, search
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Batch, Codec
-from dwindle.models.places import places
+from dwindle.models.token_offsets import places
+from dwindle.runfiles.traces import Trace
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
 FEW = 8
-"""How many items of a run are traced: a look at how it reads, at some hundred kB."""
+"""Number of items of a run that are traced: enough to see how it reads, in some hundred kB."""
 
 
-def trace(model: "PreTrainedModel", codec: Codec, example: Example, settings: DecodingSettings) -> Trace:
+def trace(
+    model: "PreTrainedModel", codec: Codec, example: Example, settings: DecodingSettings
+) -> Trace:
     """Decode one example and look at every step."""
     batch = codec.collate([codec.encode(example.input)])
     with prepared(model, settings):
         return traced(model, codec, example, batch, search(model, batch, settings, codec))
 
 
-def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batch, sequences: "Tensor") -> Trace:
-    """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for ``batch``; of a
-    decoder-only model, (1, P + T) with its prompt."""
+def traced(
+    model: "PreTrainedModel", codec: Codec, example: Example, batch: Batch, sequences: "Tensor"
+) -> Trace:
+    """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for
+    ``batch``; of a decoder-only model, (1, P + T) with its prompt."""
     from dwindle.models.attended import attended
 
     with counted(model):  # a plain model on the layers where a rule would be
@@ -47,19 +51,33 @@ def traced(model: "PreTrainedModel", codec: Codec, example: Example, batch: Batc
 
 
 def _written(codec: Codec, batch: Batch, sequence: "Tensor") -> list[str]:
-    """What each token adds to the text. Decoded prefix by prefix: any codec can do that, whatever its tokens are."""
+    """The text that each token adds, decoded prefix by prefix, as any codec can."""
     # A character of several bytes is complete with its last byte only.
-    texts = [codec.decode(sequence[:, : t + 1], batch)[0].rstrip("\ufffd") for t in range(sequence.shape[1])]
+    texts = [
+        codec.decode(sequence[:, : t + 1], batch)[0].rstrip("\ufffd")
+        for t in range(sequence.shape[1])
+    ]
     added = []
     for before, after in pairwise(texts):
-        same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+        same = next(
+            (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before)
+        )
         added.append(after[same:])
     return added
 
 
 def traces(
-    model: "PreTrainedModel", codec: Codec, examples: Sequence[Example], settings: DecodingSettings, count: int = FEW
+    model: "PreTrainedModel",
+    codec: Codec,
+    examples: Sequence[Example],
+    settings: DecodingSettings,
+    count: int = FEW,
 ) -> list[Trace]:
     """The first few examples that have something to read."""
-    readable = (example for example in examples if example.image is not None or example.source.strip())
-    return [trace(model, codec, example, settings) for example, _ in zip(readable, range(count), strict=False)]
+    readable = (
+        example for example in examples if example.image is not None or example.source.strip()
+    )
+    return [
+        trace(model, codec, example, settings)
+        for example, _ in zip(readable, range(count), strict=False)
+    ]

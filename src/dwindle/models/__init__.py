@@ -1,1 +1,2 @@
-"""The families of the paper: models of their own for those `transformers` lacks, presets for the others. No corpora."""
+"""The families of the paper: models of their own for those `transformers` lacks, presets for the
+others. No corpora."""

@@ -1,7 +1,8 @@
-"""From settings to a model and its codec; into a folder, and back. Knows every kind of model, no corpus.
+"""From settings to a model and its codec; into a folder, and back. Knows no corpus.
 
-A model begins with random weights and a vocabulary of the training texts, or with ``start``: a folder that ``save``
-has written, or a published checkpoint by its name on the hub or its folder. The rule goes in last.
+A model begins with random weights and a vocabulary of the training texts, or with ``start``: a
+folder that ``save`` has written, or a published checkpoint by its name on the hub or its folder.
+The rule goes in last.
 """
 
 import hashlib
@@ -17,7 +18,6 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, BertModel, PreTraine
 
 from dwindle.attaching.carrier import carrier_of
 from dwindle.attaching.find import cross_attention
-from dwindle.folder import cache
 from dwindle.models import presets
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
@@ -32,6 +32,8 @@ from dwindle.models.settings import ModelSettings
 from dwindle.models.subword import FILE, NEWLINE, SENTENCE, SubwordCodec, published, trained
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
+from dwindle.runfiles import whole
+from dwindle.system import cache
 
 Texts = Callable[[], Iterable[tuple[Any, str]]]
 """The training pairs, source and target, from the first on every time it is called."""
@@ -51,16 +53,25 @@ _OWN: dict[str, tuple[Any, Any]] = {
 """Our own models and their codecs, by model type."""
 
 
-def build(settings: ModelSettings, texts: Texts, seed: int, corpus: str | None = None) -> tuple[PreTrainedModel, Codec]:
+def build(
+    settings: ModelSettings, texts: Texts, seed: int, corpus: str | None = None
+) -> tuple[PreTrainedModel, Codec]:
     """The model that ``settings`` describe, and its codec. ``seed`` draws what is new in it.
 
-    ``corpus``: a fingerprint of the texts. A vocabulary of them is then learnt once and kept in the user's cache.
+    ``corpus``: a fingerprint of the texts. A vocabulary of them is then learnt once and kept in the
+    user's cache.
     """
     if settings.kind == "lead-3":
-        raise ValueError("lead-3 copies the first sentences of its source: it has no model to build")
+        raise ValueError(
+            "lead-3 copies the first sentences of its source: it has no model to build"
+        )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, codec = _new(settings, texts, corpus) if settings.start is None else _started(settings, settings.start)
+        model, codec = (
+            _new(settings, texts, corpus)
+            if settings.start is None
+            else _started(settings, settings.start)
+        )
     with warnings.catch_warnings():
         # A recipe that puts a rule on a checkpoint without one means to train it.
         warnings.filterwarnings("ignore", message=".* was not trained with")
@@ -69,34 +80,38 @@ def build(settings: ModelSettings, texts: Texts, seed: int, corpus: str | None =
 
 
 def put_rule(model: PreTrainedModel, rule: str, layers: int | None) -> None:
-    """Make ``rule`` the only rule of ``model``; a plain one leaves none. ``layers`` as in ``ModelSettings``."""
+    """Make ``rule`` the only rule of ``model``, or none if plain. ``layers``: as in settings."""
     carrier_of(model, rule_layers(model, layers)).set_rule(rule)
 
 
 def rule_layers(model: PreTrainedModel, layers: int | None) -> int | None:
-    """How many of the last layers of a library model a rule is for: ``layers``, or those of the paper; None for all."""
+    """Number of last layers of a library model that get a rule: ``layers``, or the paper's number;
+    None for all."""
     if layers is None and model.config.model_type in presets.PAPER_LAYERS:
         return min(presets.PAPER_LAYERS[model.config.model_type], len(cross_attention(model)))
     return layers
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether ``load`` can read ``folder``: it holds a model of ``save``, not just any of the library."""
+    """True if ``load`` can read ``folder``: it holds a model that ``save`` wrote."""
     config = folder / "config.json"
     if not config.is_file():
         return False
-    return (folder / FILE).is_file() or json.loads(config.read_text(encoding="utf-8")).get("model_type") in _OWN
+    return (folder / FILE).is_file() or json.loads(config.read_text(encoding="utf-8")).get(
+        "model_type"
+    ) in _OWN
 
 
 def save(model: PreTrainedModel, codec: Codec, folder: str | Path) -> None:
-    """Write model, rule and codec, all or nothing: a folder of that name is replaced when the new one is whole."""
+    """Write model, rule and codec, all or nothing: a folder of that name is replaced when the new
+    one is whole."""
     folder = Path(folder)
     new, old = (folder.with_name(f".{folder.name}.{state}") for state in ("writing", "old"))
     for left in (new, old):  # by one that was killed
         shutil.rmtree(left, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        with bars_on_terminals():
+        with bars_on_terminals(), whole.writing(folder):
             model.save_pretrained(new)
         codec.save_pretrained(new)
     except BaseException:
@@ -109,7 +124,8 @@ def save(model: PreTrainedModel, codec: Codec, folder: str | Path) -> None:
 
 
 def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
-    """What ``save`` has written, with its rule. ``changes`` go into the config before the model is made."""
+    """Load what ``save`` has written, with its rule. ``changes`` go into the config before the
+    model is made."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise ValueError(f"{folder} is not a saved model: it has no config.json")
@@ -117,25 +133,35 @@ def load(folder: str | Path, **changes: Any) -> tuple[PreTrainedModel, Codec]:
     if kind in _OWN:
         model_class, codec_class = _OWN[kind]
         with bars_on_terminals():
-            return from_pretrained(folder, model_class, **changes), codec_class.from_pretrained(folder)
+            model = from_pretrained(folder, model_class, **changes)
+        return model, codec_class.from_pretrained(folder)
     if not (folder / FILE).is_file():
-        raise ValueError(f"{folder} has no {FILE}: it is not the model of a run, though it may be the start of one")
+        raise ValueError(
+            f"{folder} has no {FILE}: it is not the model of a run, though it may be the start of "
+            "one"
+        )
     with bars_on_terminals():
         return from_pretrained(folder, **changes), SubwordCodec.from_pretrained(folder)
 
 
-def _new(settings: ModelSettings, texts: Texts, corpus: str | None) -> tuple[PreTrainedModel, Codec]:
+def _new(
+    settings: ModelSettings, texts: Texts, corpus: str | None
+) -> tuple[PreTrainedModel, Codec]:
     """Random weights, and a vocabulary of the training texts."""
     codec = _learnt(settings, texts) if corpus is None else _kept(settings, texts, corpus)
     numbers = presets.shape(settings.kind, settings.size, settings.dropout)
     if isinstance(codec, WordCodec):
-        config = PointerGeneratorConfig(vocab_size=len(codec.vocabulary), **_pointer(settings), **numbers)
+        config = PointerGeneratorConfig(
+            vocab_size=len(codec.vocabulary), **_pointer(settings), **numbers
+        )
         return PointerGenerator(config), codec
     if isinstance(codec, RegionCodec):
         regions = {"feature_size": codec.width, "max_regions": codec.max_regions}
         return TopDown(TopDownConfig(vocab_size=len(codec.vocabulary), **regions, **numbers)), codec
     longest = max(settings.source_length, settings.target_length)
-    return presets.new(settings.kind, settings.size, settings.dropout, codec.tokenizer, longest), codec
+    return presets.new(
+        settings.kind, settings.size, settings.dropout, codec.tokenizer, longest
+    ), codec
 
 
 def _learnt(settings: ModelSettings, texts: Texts) -> WordCodec | RegionCodec | SubwordCodec:
@@ -153,12 +179,23 @@ def _learnt(settings: ModelSettings, texts: Texts) -> WordCodec | RegionCodec | 
     return SubwordCodec(tokenizer, *lengths, separator, sentences=settings.kind == "bertsum")
 
 
-def _kept(settings: ModelSettings, texts: Texts, corpus: str) -> WordCodec | RegionCodec | SubwordCodec:
+def _kept(
+    settings: ModelSettings, texts: Texts, corpus: str
+) -> WordCodec | RegionCodec | SubwordCodec:
     """The same from the user's cache, learnt the first time."""
     file = Path(settings.pieces or "")
     cut = hashlib.blake2b(file.read_bytes()).hexdigest() if file.is_file() else None
-    key = [corpus, settings.kind, settings.vocabulary, settings.source_length, settings.target_length, cut]
-    folder = cache.kept("vocabulary", key, lambda made: _learnt(settings, texts).save_pretrained(made))
+    key = [
+        corpus,
+        settings.kind,
+        settings.vocabulary,
+        settings.source_length,
+        settings.target_length,
+        cut,
+    ]
+    folder = cache.kept(
+        "vocabulary", key, lambda made: _learnt(settings, texts).save_pretrained(made)
+    )
     own = {"pointer-generator": WordCodec, "top-down": RegionCodec}
     return own.get(settings.kind, SubwordCodec).from_pretrained(folder)  # type: ignore[attr-defined, no-any-return]
 
@@ -183,6 +220,10 @@ def _started(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Code
         with bars_on_terminals():
             model, codec = _published(settings, start, kind)
     if isinstance(codec, SubwordCodec):
+        if settings.wordpiece not in (None, codec.wordpiece):
+            raise ValueError(
+                f"{start} was saved with wordpiece={codec.wordpiece}: leave model.wordpiece out"
+            )
         presets.lengthen(model, max(settings.source_length, settings.target_length))
     codec.limit(settings.source_length, settings.target_length)
     return model, codec
@@ -192,7 +233,10 @@ def _pointing(settings: ModelSettings, start: str) -> tuple[PreTrainedModel, Cod
     """A saved pointer-generator with the coverage and the copying of ``settings``."""
     saved = json.loads((Path(start) / "config.json").read_text(encoding="utf-8"))
     if saved.get("coverage") and not settings.coverage:
-        raise ValueError(f"{start} was trained with coverage: pass model.coverage=true, or name a start without it")
+        raise ValueError(
+            f"{start} was trained with coverage: pass model.coverage=true, or name a start "
+            "without it"
+        )
     return load(start, **_pointer(settings))
 
 
@@ -202,19 +246,24 @@ def _type_of(start: str) -> str:
         return str(json.loads(file.read_text(encoding="utf-8")).get("model_type"))
     if Path(start).exists():
         raise ValueError(
-            f"{start} is not a saved model: it has no config.json (dwindle import opens what others have published)"
+            f"{start} is not a saved model: it has no config.json (dwindle import opens what "
+            "others have published)"
         )
     try:
         return str(AutoConfig.from_pretrained(start).model_type)
     except (OSError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{start} is not a folder, and could not be loaded from the hub: {why}") from None
+        raise ValueError(
+            f"{start} is not a folder, and could not be loaded from the hub: {why}"
+        ) from None
 
 
-def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrainedModel, SubwordCodec]:
+def _published(
+    settings: ModelSettings, start: str, kind: str
+) -> tuple[PreTrainedModel, SubwordCodec]:
     """A checkpoint of the library: a whole model, or the BERT of a BertSum."""
     sentences = settings.kind == "bertsum"
-    tokenizer, separator = published(start, sentences)
+    tokenizer, separator = published(start, settings.kind)
     if kind == "bert":
         encoder = BertModel.from_pretrained(start, add_pooling_layer=False)
         encoder.resize_token_embeddings(len(tokenizer))
@@ -224,4 +273,6 @@ def _published(settings: ModelSettings, start: str, kind: str) -> tuple[PreTrain
         model = from_pretrained(start, AutoModelForSeq2SeqLM)
         if len(tokenizer) > model.get_input_embeddings().num_embeddings:
             model.resize_token_embeddings(len(tokenizer))
-    return model, SubwordCodec(tokenizer, settings.source_length, settings.target_length, separator, sentences)
+    lengths = settings.source_length, settings.target_length
+    words = settings.wordpiece or ("spaces" if kind == "bert" else None)
+    return model, SubwordCodec(tokenizer, *lengths, separator, sentences, wordpiece=words)

@@ -1,7 +1,7 @@
 """``Codec``: what every model's codec does, between text and the tensors of that model.
 
-A codec hides how its model reads: words with copied out-of-vocabulary ones, subwords, the regions of an image. It knows
-neither corpora nor the model's weights.
+A codec hides how its model reads: words with copied out-of-vocabulary ones, subwords, the regions
+of an image. It knows neither corpora nor the model's weights.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch import Tensor
 Row = dict[str, Any]
 """One example as ids. Only the codec that made it looks inside."""
 Batch = dict[str, Any]
-"""What the model's ``forward`` and ``generate`` take by name: tensors (B, ...)."""
+"""Arguments of the model's ``forward`` and ``generate`` by name: tensors (B, ...)."""
 IGNORED = -100
 """The label of a position without a word."""
 
@@ -25,7 +25,7 @@ def padded(rows: list[list[int]], value: int) -> Tensor:
 
 
 class Codec(Protocol):
-    """Text to tensors and back. A newline separates the sentences of every text that goes in or comes out."""
+    """Text to tensors and back. A newline separates sentences in every text, in or out."""
 
     @property
     def sentence_break(self) -> int | None:
@@ -35,25 +35,29 @@ class Codec(Protocol):
         """The words that tokens write, pieces joined. Special tokens are words."""
 
     def encode(self, source: Any, target: str | None = None) -> Row:
-        """One example: the source (text, or region features (R, D)), cut to the model's length, and its target.
+        """One example: source (text, or regions (R, D)), cut to the model's length, and target.
 
         ``cut`` in the row says whether the source was.
         """
 
     def limit(self, source: int, target: int) -> None:
-        """From now on, cut sources and targets to so many tokens. Regions are not cut: a model reads all of them."""
+        """From now on, cut sources and targets to so many tokens. Regions are not cut: a model
+        reads all of them."""
 
     def collate(self, rows: list[Row]) -> Batch:
-        """Rows as one padded batch; with ``labels`` (B, T), padded with -100, where the rows have targets."""
+        """Rows as one padded batch; with ``labels`` (B, T), padded with -100, if there are any."""
 
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
-        """The texts of generated ids (N, T), in the order of the batch they came from (N = B x sequences of each)."""
+        """The texts of generated ids (N, T), in the order of the batch they came from (N = B x
+        sequences of each)."""
 
     def source_tokens(self, source: Any) -> list[str]:
-        """The S source positions of one example as strings, after cutting: what a view of coverage is labelled with."""
+        """The S source positions of one example as strings, after cutting: what a view of coverage
+        is labelled with."""
 
     def unknown(self, source: str) -> list[str]:
-        """The words of a text that the model cannot know: outside its vocabulary, or there in single letters only."""
+        """The words of a text that the model cannot know: outside its vocabulary, or there in
+        single letters only."""
 
     def save_pretrained(self, folder: Path) -> None:
         """Write the codec's files into the folder of its model."""

@@ -1,12 +1,13 @@
 """``FairseqTransformer``: the Transformer of translation exactly as fairseq computes it.
 
-Marian's classes in `transformers` have its layers (norms after the residuals, scaled embeddings, joined or separate
-vocabularies); what they lack is fairseq's sinusoids. Published checkpoints of Ott et al. (2018) open as this model.
+Marian's classes in `transformers` have its layers (norms after the residuals, scaled embeddings,
+joined or separate vocabularies); what they lack is fairseq's sinusoids. Published checkpoints of
+Ott et al. (2018) open as this model.
 """
 
 from transformers import MarianConfig, MarianMTModel
-from transformers.initialization import no_init_weights
 
+from dwindle.models.library import no_init_weights
 from dwindle.models.sinusoids import FairseqSinusoids
 
 

@@ -1,4 +1,4 @@
-"""``from_pretrained``: a saved model with the rule it was saved with, the library's or one that is only here."""
+"""``from_pretrained``: a saved model with its rule, be it the library's or one of ours."""
 
 from __future__ import annotations  # transformers is imported only when something is loaded
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dwindle.attaching import saved
+
+_MOST_LAYERS = 1000
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -17,20 +19,74 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
 
     Args:
         name: a folder or a hub name.
-        auto_class: an auto class or a model class of `transformers`; None takes the class that was saved.
-        kwargs: for ``from_pretrained`` of that class.
+        auto_class: an auto class or a model class of `transformers`; None takes the class that was
+            saved.
+        kwargs: for ``from_pretrained`` of that class: ``revision``, ``dtype``, ``device_map`` and
+            all others.
+
+    Returns:
+        The model, in evaluation mode.
+
+    Example:
+        >>> handle = dwindle.attach(model, "dim:log")
+        >>> model.save_pretrained(folder)
+        >>> handle.detach()
+        >>> str(dwindle.handle_of(dwindle.from_pretrained(folder)).rule)
+        'dim:log'
     """
-    return saved.from_pretrained(name, auto_class or _own(Path(name)), **kwargs)
+    _check_layers(Path(name))
+    try:
+        return saved.from_pretrained(name, auto_class or _own(name, kwargs), **kwargs)
+    except (OSError, ValueError, ImportError):
+        raise
+    except Exception as error:
+        # A config may say anything, and the library stumbles over it in as many ways.
+        if not Path(name).is_dir():
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if "ignore_mismatched_sizes" in reason:
+            reason = "sizes differ"
+        raise ValueError(
+            f"{name} is no whole saved model ({reason}): its config.json and its weights must be "
+            "of one model"
+        ) from error
 
 
-def _own(folder: Path) -> Any:
+def _check_layers(folder: Path) -> None:
+    """Layers are made before weights are read; a damaged config may ask for more than exist."""
+    config = folder / "config.json"
+    if not config.is_file():
+        return
+    try:
+        said = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError:
+        return  # told by whoever reads it
+    for name, value in said.items() if isinstance(said, dict) else ():
+        if (
+            name.endswith(("layers", "n_layer"))
+            and isinstance(value, int)
+            and not 0 <= value <= _MOST_LAYERS
+        ):
+            raise ValueError(
+                f"{config} says {name}: {value}, which no model has: get the folder again"
+            )
+
+
+def _own(name: str | Path, kwargs: dict[str, Any]) -> Any:
     """The class of a model that the library does not have; None for others."""
+    from transformers.utils import cached_file
+
     from dwindle.models.fairseq import FairseqTransformer
     from dwindle.models.pointer_generator.model import PointerGenerator
     from dwindle.models.presumm import PreSumm
     from dwindle.models.top_down import TopDown
 
-    config = folder / "config.json"
-    kind = json.loads(config.read_text(encoding="utf-8")).get("model_type") if config.is_file() else None
+    where = {
+        key: kwargs[key] for key in saved.WHERE if key in kwargs and key != "trust_remote_code"
+    }
+    config = cached_file(name, "config.json", _raise_exceptions_for_missing_entries=False, **where)
+    kind = (
+        json.loads(Path(config).read_text(encoding="utf-8")).get("model_type") if config else None
+    )
     classes: tuple[Any, ...] = (FairseqTransformer, PointerGenerator, PreSumm, TopDown)
     return {c.config_class.model_type: c for c in classes}.get(kind)

@@ -1,7 +1,8 @@
-"""One direction of an LSTM over padded rows as one operation: ``cpu/lstm.h`` goes through it forwards and backwards.
+"""One direction of an LSTM over padded rows as one operation: ``cpu/lstm.h`` goes through it
+forwards and backwards.
 
-A step on padding leaves the state as it is, so the state after the last step is that after the last word. Products over
-all steps are computed here, once each. It knows no model.
+A step on padding leaves the state as it is, so the state after the last step is that after the last
+word. Products over all steps are computed here, once each. It knows no model.
 
 Shapes: B rows, S steps, I input size, H hidden size.
 """
@@ -12,14 +13,18 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dwindle.models.cpu import KERNEL
+from dwindle.native.functions import KERNEL
 
 
-def lstm(x: Tensor, mask: Tensor, inward: Tensor, onward: Tensor, backwards: bool) -> tuple[Tensor, Tensor]:
-    """All hidden states (B, S, H) and the last cell (B, H), from inputs (B, S, I) and where they are (B, S).
+def lstm(
+    x: Tensor, mask: Tensor, inward: Tensor, onward: Tensor, backwards: bool
+) -> tuple[Tensor, Tensor]:
+    """All hidden states (B, S, H) and the last cell (B, H), from inputs (B, S, I) and where they
+    are (B, S).
 
-    ``inward`` (4H, I) and ``onward`` (4H, H) are the weights from input and state to the gates, in PyTorch's order. All
-    are of one dtype that ``KERNEL`` does; there is no bias. ``backwards``: from the last step to the first.
+    ``inward`` (4H, I) and ``onward`` (4H, H) are the weights from input and state to the gates, in
+    PyTorch's order. All are of one dtype that ``KERNEL`` does; there is no bias. ``backwards``:
+    from the last step to the first.
     """
     states, cell = _Lstm.apply(x, mask, inward, onward, backwards)  # type: ignore[no-untyped-call]
     return states, cell

@@ -1,14 +1,21 @@
-"""``opened``: any saved model with a codec to read text with, ours or anybody's. For looking, not for training."""
+"""``opened``: whatever holds a model, opened for looking and not for training.
 
+A name is the folder of a run, of ``save`` (our models, imported checkpoints), of
+``save_pretrained``, or a name on the hub. Knows what reads the sources of each; what else lies
+beside a model (its listeners) is known by its own room.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from dwindle.models import build
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
 from dwindle.models.loading import from_pretrained
+from dwindle.models.place import place
 from dwindle.models.prompted import PromptCodec
 from dwindle.models.subword import SubwordCodec
 
@@ -16,32 +23,64 @@ _LONGEST = 1024
 """Source tokens, for a model that has no limit of its own."""
 
 
-def opened(name: str | Path) -> tuple[PreTrainedModel, Codec]:
-    """The model of a run, of ``save``, of ``save_pretrained`` or of the hub, with its rule, and its codec."""
-    folder = Path(name)
-    if (folder / "model" / "config.json").is_file():
-        folder = folder / "model"
-    if build.is_saved(folder):
-        return build.load(folder)
-    if not folder.exists() and (folder.is_absolute() or str(name).startswith((".", "~")) or len(folder.parts) > 2):
-        raise ValueError(f"there is no {name}: name the folder of a run or of a saved model, or a name on the hub")
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ValueError(f"{folder} is neither a saved model nor a run with one: it has no config.json")
+@dataclass(frozen=True)
+class OpenModel:
+    """A model in eval mode, with the rule it was saved with."""
+
+    place: str | Path
+    """The folder of its weights, or its name on the hub."""
+    model: PreTrainedModel
+    codec: Codec | None
+    """Between its texts and tensors; None for a library model of sounds or images."""
+
+    @property
+    def reader(self) -> Any:
+        """The library's tokenizer, or the processor of a speech model."""
+        if isinstance(self.codec, SubwordCodec):
+            return self.codec.tokenizer
+        if self.codec is not None:
+            raise ValueError(
+                f"{self.place} has a vocabulary of its own: take an encoder-decoder with a "
+                "tokenizer of the library"
+            )
+        speech = self.model.main_input_name == "input_features"
+        return _from_library(AutoProcessor if speech else AutoTokenizer, self.place)
+
+
+def opened(name: str | Path) -> OpenModel:
+    """The model of a name, and what reads its sources."""
+    where = place(name)
+    if isinstance(where, Path) and build.is_saved(where):
+        model, codec = build.load(where)
+        return OpenModel(where, model.eval(), codec)
+    model = _from_library(None, where).eval()
+    return OpenModel(
+        where, model, _codec(model, where) if model.main_input_name == "input_ids" else None
+    )
+
+
+def _from_library(kind: Any, place: str | Path) -> Any:
+    """A model (``kind`` None), a tokenizer or a processor of the library."""
     try:
         with bars_on_terminals():
-            model, tokenizer = from_pretrained(name), AutoTokenizer.from_pretrained(name)
+            return from_pretrained(place) if kind is None else kind.from_pretrained(place)
     except OSError as error:
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{name} is not a model's folder, and could not be loaded from the hub: {why}") from None
-    if model.main_input_name != "input_ids":
-        raise ValueError(f"{name} reads sounds or images ({model.main_input_name}), not text: take a model of texts")
+        raise ValueError(
+            f"{place} is not a model's folder, and could not be loaded from the hub: {why}"
+        ) from None
+
+
+def _codec(model: PreTrainedModel, place: str | Path) -> Codec:
+    tokenizer = _from_library(AutoTokenizer, place)
     limit = min(_length(model.config), int(tokenizer.model_max_length), _LONGEST)
     if model.config.is_encoder_decoder:
-        return model.eval(), SubwordCodec(tokenizer, limit, limit, separator=None)
-    return model.eval(), PromptCodec(tokenizer, limit // 2, limit // 2, separator=None)  # prompt and output share it
+        return SubwordCodec(tokenizer, limit, limit, separator=None)
+    # prompt and output share the positions
+    return PromptCodec(tokenizer, limit // 2, limit // 2, separator=None)
 
 
 def _length(config: Any) -> int:
-    """How many positions the encoder has."""
+    """Number of positions of the encoder."""
     encoder = getattr(config, "encoder", config)
     return int(getattr(encoder, "max_position_embeddings", None) or _LONGEST)

@@ -1,8 +1,10 @@
 """The paper's models at their published sizes, and smaller ones: Transformer, BertSum and BART.
 
-What is made here has random weights, for a vocabulary that exists; ``build.py`` decides where weights come from.
+What is made here has random weights, for a vocabulary that exists; ``build.py`` decides where
+weights come from.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -52,7 +54,12 @@ SIZES: dict[str, dict[str, Shape]] = {
     "top-down": {
         "tiny": {"hidden_size": 32, "embedding_size": 32, "attention_size": 32, "dropout": 0.1},
         "small": {"hidden_size": 64, "embedding_size": 64, "attention_size": 64, "dropout": 0.1},
-        "medium": {"hidden_size": 256, "embedding_size": 256, "attention_size": 256, "dropout": 0.5},
+        "medium": {
+            "hidden_size": 256,
+            "embedding_size": 256,
+            "attention_size": 256,
+            "dropout": 0.5,
+        },
         # Melas-Kyriazi et al. 2018
         "base": {"hidden_size": 512, "embedding_size": 512, "attention_size": 512, "dropout": 0.5},
     },
@@ -60,7 +67,7 @@ SIZES: dict[str, dict[str, Shape]] = {
 BERT = {"tiny": _layers(64, 128, 4, 2, 0.1), "base": _layers(768, 3072, 12, 12, 0.1)}
 """The encoders of BertSum."""
 PAPER_LAYERS = {"marian": 1, FairseqConfig.model_type: 1, PreSummConfig.model_type: 1, "bart": 7}
-"""How many of the last cross-attention layers have the rule in the paper, by model type."""
+"""Number of last cross-attention layers that have the rule in the paper, by model type."""
 _POSITIONS = 512
 """At least so many, whatever the lengths of training: an output may be longer."""
 
@@ -85,31 +92,44 @@ def new(
 
 
 def transformer(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> PreTrainedModel:
-    """The Transformer of translation on Marian's classes: one embedding for source, target and output, sinusoid
-    positions, ReLU, norms after the residuals."""
+    """The Transformer of translation on Marian's classes: one embedding for source, target and
+    output, sinusoid positions, ReLU, norms after the residuals."""
     config = MarianConfig(
         **_seq2seq(numbers, tokenizer, length),
         decoder_start_token_id=tokenizer.pad_token_id,
         activation_function="relu",
         scale_embedding=True,
-        init_std=numbers["width"] ** -0.5,  # as fairseq draws embeddings, and square matrices after Xavier
+        # as fairseq draws embeddings, and square matrices after Xavier
+        init_std=numbers["width"] ** -0.5,
     )
     return MarianMTModel(config)
 
 
 def bart(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> PreTrainedModel:
     """BART: learned positions, GELU, norms after the residuals."""
-    config = BartConfig(**_seq2seq(numbers, tokenizer, length), decoder_start_token_id=tokenizer.eos_token_id)
+    config = BartConfig(
+        **_seq2seq(numbers, tokenizer, length), decoder_start_token_id=tokenizer.eos_token_id
+    )
     return BartForConditionalGeneration(config)
 
 
 def bertsum(
-    numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int, encoder: PreTrainedModel | Shape
+    numbers: Shape,
+    tokenizer: PreTrainedTokenizerBase,
+    length: int,
+    encoder: PreTrainedModel | Shape,
 ) -> PreTrainedModel:
-    """BertSum (PreSumm, abstractive): a BERT that reads, and a new decoder that begins with BERT's word embeddings."""
+    """BertSum (PreSumm, abstractive): a BERT that reads, and a new decoder with its embeddings."""
     if isinstance(encoder, PreTrainedModel) and encoder.config.hidden_size != numbers["width"]:
-        raise ValueError(f"this BERT is {encoder.config.hidden_size} wide and the decoder {numbers['width']}: no match")
-    reader = BertConfig(**_bert(encoder, tokenizer, length)) if isinstance(encoder, dict) else encoder.config
+        raise ValueError(
+            f"this BERT is {encoder.config.hidden_size} wide and the decoder {numbers['width']}: "
+            "no match"
+        )
+    reader = (
+        BertConfig(**_bert(encoder, tokenizer, length))
+        if isinstance(encoder, dict)
+        else encoder.config
+    )
     special = _special(tokenizer)
     config = PreSummConfig(
         encoder=reader.to_dict(),
@@ -126,8 +146,12 @@ def bertsum(
 
 
 def lengthen(model: PreTrainedModel, length: int) -> None:
-    """Make room for ``length`` positions, in the way each kind can."""
-    kind, most = model.config.model_type, getattr(model.config, "max_position_embeddings", 0)
+    """Make room for ``length`` positions, in the way each kind can.
+
+    A model with relative positions, such as T5, has room for any length.
+    """
+    kind = model.config.model_type
+    most = getattr(model.config, "max_position_embeddings", math.inf)
     if kind == PreSummConfig.model_type:
         _lengthen_bert(model.encoder, length)
     elif kind in ("marian", FairseqConfig.model_type) and length > most:
@@ -135,7 +159,10 @@ def lengthen(model: PreTrainedModel, length: int) -> None:
             part.embed_positions = longer(part.embed_positions, length)
         model.config.max_position_embeddings = length
     elif length > most:
-        raise ValueError(f"a length of {length} tokens, but this {kind} model has {most} positions: pass at most that")
+        raise ValueError(
+            f"a length of {length} tokens, but this {kind} model has {most} positions: pass at "
+            "most that"
+        )
 
 
 def _lengthen_bert(bert: PreTrainedModel, length: int) -> None:
@@ -154,10 +181,18 @@ def _lengthen_bert(bert: PreTrainedModel, length: int) -> None:
 
 
 def _seq2seq(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> dict[str, Any]:
-    parts = {"layers": numbers["layers"], "ffn_dim": numbers["ffn"], "attention_heads": numbers["heads"]}
+    parts = {
+        "layers": numbers["layers"],
+        "ffn_dim": numbers["ffn"],
+        "attention_heads": numbers["heads"],
+    }
     return {
         "d_model": numbers["width"],
-        **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in parts.items()},
+        **{
+            f"{side}_{name}": value
+            for side in ("encoder", "decoder")
+            for name, value in parts.items()
+        },
         "dropout": numbers["dropout"],
         "max_position_embeddings": max(_POSITIONS, length),
         "vocab_size": len(tokenizer),
@@ -181,4 +216,6 @@ def _bert(numbers: Shape, tokenizer: PreTrainedTokenizerBase, length: int) -> di
 
 
 def _special(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    return {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
+    return {
+        f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")
+    }

@@ -1,9 +1,11 @@
-"""``PreSumm``: the abstractive summariser of Liu and Lapata (2019). BERT reads, a Transformer of its own writes.
+"""``PreSumm``: the abstractive summariser of Liu and Lapata (2019). BERT reads, a Transformer of
+its own writes.
 
-The decoder is that of nlpyang/PreSumm (``models/decoder.py``, ``models/neural.py``): norms before each part and one
-after the last layer, all with epsilon 1e-6; embeddings times the root of their width; sinusoids; GELU by its tanh
-formula; one dropout everywhere; the output layer shares the embedding and has a bias. Pegasus's decoder in
-`transformers` has that order, so only what differs from it is written here. It knows no text.
+The decoder is that of nlpyang/PreSumm (``models/decoder.py``, ``models/neural.py``): norms before
+each part and one after the last layer, all with epsilon 1e-6; embeddings times the root of their
+width; sinusoids; GELU by its tanh formula; one dropout everywhere; the output layer shares the
+embedding and has a bias. Pegasus's decoder in `transformers` has that order, so only what differs
+from it is written here. It knows no text.
 """
 
 from typing import Any
@@ -17,12 +19,12 @@ from transformers import (
     PegasusForCausalLM,
     PreTrainedModel,
 )
-from transformers.initialization import no_init_weights
 
+from dwindle.models.library import no_init_weights
 from dwindle.models.sinusoids import PreSummSinusoids
 
 POSITIONS = 5000
-"""How many positions PreSumm's sinusoids reach."""
+"""Number of positions of PreSumm's sinusoids."""
 _EPSILON = 1e-6
 
 
@@ -32,7 +34,9 @@ class PreSummConfig(EncoderDecoderConfig):
     model_type = "dwindle-presumm"
 
 
-def writer(width: int, ffn: int, heads: int, layers: int, dropout: float, **more: Any) -> PegasusConfig:
+def writer(
+    width: int, ffn: int, heads: int, layers: int, dropout: float, **more: Any
+) -> PegasusConfig:
     """The config of a decoder. ``more``: the vocabulary's size and special tokens."""
     return PegasusConfig(
         d_model=width,
@@ -68,7 +72,7 @@ class PreSummDecoder(PegasusForCausalLM):
 
 
 class PreSumm(EncoderDecoderModel):
-    """BERT and PreSumm's decoder, with ``generate()``; BERT's pooler, which PreSumm never uses, is left out."""
+    """BERT and PreSumm's decoder, with ``generate()``, without BERT's pooler, which is not used."""
 
     config_class = PreSummConfig
     _keys_to_ignore_on_load_missing = ("decoder.model.decoder.embed_positions.weight",)

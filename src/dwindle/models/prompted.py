@@ -1,10 +1,10 @@
-"""``PromptCodec``: the codec of decoder-only models, whose source is the prompt itself, read as it stands."""
+"""``PromptCodec``: the codec of decoder-only models, whose source is the prompt itself."""
 
 from dwindle.models.subword import AS_TEXT, SubwordCodec
 
 
 class PromptCodec(SubwordCodec):
-    """Special tokens come before a prompt only, and the end token nowhere: the model goes on writing."""
+    """Special tokens come before a prompt only, with no end token: the model goes on writing."""
 
     def _lines(self, **text: str) -> list[list[int]]:
         found: list[list[int]] = self.tokenizer(list(text.values()), **AS_TEXT)["input_ids"]

@@ -1,7 +1,8 @@
-"""What recurrent decoders do at every word: linear layers in a loop, and the cell of an LSTM.
+"""The repeated work of recurrent decoders: linear layers in a loop, and the cell of an LSTM.
 
-Autograd alone would compute the gradient of a layer's weights at every step and add them up. ``Repeated`` keeps what
-came in and what came back, both small, and makes one product of all steps. It knows no model.
+Autograd alone would compute the gradient of a layer's weights at every step and add them up.
+``Repeated`` keeps what came in and what came back, both small, and makes one product of all steps.
+It knows no model.
 
 Shapes: N rows, H hidden size, I and O what goes into a layer and comes out.
 """
@@ -15,12 +16,14 @@ from torch.nn import functional as F
 
 
 class Repeated:
-    """A linear layer, weight (O, I) and bias (O,) or none, that is called at every step of a loop."""
+    """A linear layer, weight (O, I), bias (O,) or none, that is called at every step of a loop."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = weight, bias
         self._rows = _Rows()
-        wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (weight, bias))
+        wanted = torch.is_grad_enabled() and any(
+            x is not None and x.requires_grad for x in (weight, bias)
+        )
         self._end = _End.apply(self._rows, weight, bias) if wanted else None  # type: ignore[no-untyped-call]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -33,7 +36,7 @@ class Repeated:
 
 
 class _Rows:
-    """What the steps of one backward pass got in (N, I) and back (N, O)."""
+    """Inputs (N, I) and gradients (N, O) of the steps of one backward pass."""
 
     def __init__(self) -> None:
         self._pass = -1
@@ -54,7 +57,7 @@ class _Rows:
 
 
 class _End(torch.autograd.Function):
-    """Of the backward pass: the last to run, when all steps are through. Gives steps something to hang on."""
+    """Last of the backward pass, after all steps: gives steps something to hang on."""
 
     @staticmethod
     def forward(ctx: Any, rows: _Rows, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -73,7 +76,9 @@ class _End(torch.autograd.Function):
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: _Rows, end: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, rows: _Rows, end: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> Tensor:
         ctx.rows = rows
         ctx.save_for_backward(x, weight)
         return F.linear(x, weight, bias)
@@ -87,7 +92,7 @@ class _Step(torch.autograd.Function):
 
 
 def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Hidden and cell state (N, H) from the gates (N, 4H), as PyTorch has them: input, forget, candidate, output."""
+    """Hidden and cell state (N, H) from gates (N, 4H): input, forget, candidate, output."""
     hidden, after = _Cell.apply(gates, cell)  # type: ignore[no-untyped-call]
     return hidden, after
 

@@ -1,4 +1,4 @@
-"""How many parameters a model has, before it is built or fetched."""
+"""The number of parameters of a model, before it is built or fetched."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from dwindle.models.top_down import TopDown, TopDownConfig
 
 @dataclass(frozen=True)
 class _Words:
-    """What a new model asks of its vocabulary: how large it is."""
+    """Stands for a vocabulary of which only the size is known."""
 
     size: int
     pad_token_id: int = 0
@@ -29,29 +29,34 @@ class _Words:
 def parameters(settings: ModelSettings, width: int = 0) -> int | None:
     """Of a new model, its vocabulary as large as it may be, or of the folder that it starts from.
 
-    None for a name on the hub. ``width``: that of an image's features. Nothing is computed: the weights of a new model
-    are only described.
+    None for a name on the hub. ``width``: that of an image's features. Nothing is computed: the
+    weights of a new model are only described.
     """
     if settings.start is not None:
         return _saved(Path(settings.start)) if Path(settings.start).is_dir() else None
     numbers = presets.shape(settings.kind, settings.size, settings.dropout)
-    words, longest = _Words(settings.vocabulary), max(settings.source_length, settings.target_length)
+    words = _Words(settings.vocabulary)
+    longest = max(settings.source_length, settings.target_length)
     with torch.device("meta"):
         if settings.kind == "pointer-generator":
             model = PointerGenerator(
-                PointerGeneratorConfig(vocab_size=len(words), coverage=settings.coverage, copy=settings.copy, **numbers)
+                PointerGeneratorConfig(
+                    vocab_size=len(words), coverage=settings.coverage, copy=settings.copy, **numbers
+                )
             )
         elif settings.kind == "top-down":
             model = TopDown(TopDownConfig(vocab_size=len(words), feature_size=width, **numbers))
         else:
             model = presets.new(settings.kind, settings.size, settings.dropout, words, longest)
+    model.tie_weights()  # 5.0 leaves that away on this device
     return int(model.num_parameters())
 
 
 def _saved(folder: Path) -> int | None:
-    """The numbers in a folder's weights, by their headers; None where they are not in safetensors."""
+    """The count of numbers in a folder's safetensors, by their headers; None without any."""
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, "pt") as weights:
-            total += sum(torch.Size(weights.get_slice(name).get_shape()).numel() for name in weights.keys())  # noqa: SIM118
+            shapes = (weights.get_slice(name).get_shape() for name in weights.keys())  # noqa: SIM118
+            total += sum(torch.Size(shape).numel() for shape in shapes)
     return total or None

@@ -1,8 +1,10 @@
-"""``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`. And how new ones are trained.
+"""``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`. And how new
+ones are trained.
 
-Sentences are encoded one by one and separated by a separator token, which comes back as a newline. Where the vocabulary
-has the newline itself it is that one; where it has not, as BERT's, another is chosen or added; a model that was trained
-on single lines has none. The codec knows no corpora and no weights.
+Sentences are encoded one by one and separated by a separator token, which comes back as a newline.
+Where the vocabulary has the newline itself it is that one; where it has not, as BERT's, another is
+chosen or added; a model that was trained on single lines has none. The codec knows no corpora and
+no weights.
 """
 
 import json
@@ -11,38 +13,57 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from torch import Tensor
 from transformers import (
     AutoTokenizer,
     MarianTokenizer,
-    PreTrainedConfig,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
 
+from dwindle.attaching.library import PreTrainedConfig
 from dwindle.models.codec import IGNORED, Batch, Row, padded
+from dwindle.models.settings import WordPiece
 
 FILE = "codec.json"
 NEWLINE = "Ċ"
-"""How byte-level vocabularies write the newline."""
+"""The newline in byte-level vocabularies."""
 _SPACES = str.maketrans("Ġ▁", "  ")
-"""How vocabularies of bytes and of SentencePiece write the space before a word."""
+"""The space before a word in byte-level and SentencePiece vocabularies."""
 _IDEOGRAPHS = "\u2e80"
 """From here on, letters of Chinese, Japanese and Korean."""
 SENTENCE = "<sentence>"
 """The separator that is added to a vocabulary without one."""
-SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<cls>", "sep_token": "<sep>"}
+SPECIAL = {
+    "pad_token": "<pad>",
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "cls_token": "<cls>",
+    "sep_token": "<sep>",
+}
 """The special tokens of a new vocabulary, in the order of their ids."""
 TEMPLATES = {"transformer": "$A </s>", "bart": "<s> $A </s>", "bertsum": "<cls> $A <sep>"}
-"""Where each kind of model wants them in a source; but for BertSum, in a target too."""
+"""Positions of these in a source, by kind of model; but for BertSum, in a target too."""
 PRESUMM = {"bos_token": "[unused0]", "eos_token": "[unused1]", "separator": "[unused2]"}
-"""What PreSumm writes targets with: tokens that BERT's vocabulary has and its pre-training did not use."""
-AS_TEXT: dict[str, Any] = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+"""Special tokens of PreSumm's targets: tokens that BERT's pre-training did not use."""
+AS_TEXT: dict[str, Any] = {
+    "add_special_tokens": False,
+    "split_special_tokens": True,
+    "verbose": False,
+}
 """A text that has ``</s>`` written in it must not end there."""
 TARGET = "target"
-"""Where in the folder a vocabulary of targets lies."""
-_SAVED = ("source_length", "target_length", "separator", "sentences", "known")
+"""Name of the folder with a vocabulary of targets, below the codec's."""
+_SAVED = ("source_length", "target_length", "separator", "sentences", "known", "wordpiece")
 
 
 @dataclass
@@ -53,16 +74,23 @@ class SubwordCodec:
     source_length: int
     """The longest source in tokens, special ones included."""
     target_length: int
-    """The longest target in tokens. One that is cut loses its end token: the model must not learn to stop there."""
+    """The longest target in tokens. One that is cut loses its end token: the model must not learn
+    to stop there."""
     separator: str | None = NEWLINE
     """The token between two sentences; None: a text is one line, and a newline in it a space."""
     sentences: bool = False
-    """As BertSum reads: every source sentence between special tokens of its own, in segments 0, 1, 0, 1, ..., and the
-    target ends with another token than the source, also one that is cut."""
+    """As BertSum reads: every source sentence between special tokens of its own, in segments 0, 1,
+    0, 1, ..., and the target ends with another token than the source, also one that is cut."""
     known: int | None = None
-    """Ids from here on are pieces that a vocabulary can cut and its model does not have: they read as unknown."""
+    """Ids from here on are pieces that the model does not have: they read as unknown."""
     target_tokenizer: PreTrainedTokenizerBase | None = None
-    """Where targets have a vocabulary of their own."""
+    """Tokenizer of targets that have a vocabulary of their own; else None."""
+    wordpiece: WordPiece | None = None
+    """Separation of words before WordPiece cuts them; None: as the tokenizer comes."""
+
+    def __post_init__(self) -> None:
+        if self.wordpiece == "spaces":
+            _at_spaces(self.tokenizer)
 
     def encode(self, source: str, target: str | None = None) -> Row:
         ids, segments = self._source(self._lines(text=source))
@@ -81,7 +109,11 @@ class SubwordCodec:
 
     def collate(self, rows: list[Row]) -> Batch:
         padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": 0, "labels": IGNORED}
-        batch: Batch = {name: padded([row[name] for row in rows], padding[name]) for name in padding if name in rows[0]}
+        batch: Batch = {
+            name: padded([row[name] for row in rows], padding[name])
+            for name in padding
+            if name in rows[0]
+        }
         return {**batch, "attention_mask": padded([[1] * len(row["input_ids"]) for row in rows], 0)}
 
     def decode(self, sequences: Tensor, batch: Batch) -> list[str]:
@@ -89,7 +121,9 @@ class SubwordCodec:
 
     @property
     def sentence_break(self) -> int | None:
-        return None if self.separator is None else self._writer.convert_tokens_to_ids(self.separator)
+        return (
+            None if self.separator is None else self._writer.convert_tokens_to_ids(self.separator)
+        )
 
     def words(self, ids: list[int]) -> list[str]:
         """Pieces are BERT's (a word goes on with ##), or a word begins with the sign of a space."""
@@ -103,8 +137,9 @@ class SubwordCodec:
         return [self.tokenizer.decode([i]) for i in self.encode(source)["input_ids"]]
 
     def unknown(self, source: str) -> list[str]:
-        """A vocabulary of subwords can spell any word: one that takes a piece for every letter or two was not in the
-        texts it was learnt from. Where letters are words or nearly so, as in Chinese, only unknown pieces count."""
+        """A vocabulary of subwords can spell any word: one that takes a piece for every letter or
+        two was not in the texts it was learnt from. Where letters are words or nearly so, as in
+        Chinese, only unknown pieces count."""
         words = source.split()
         pieces = dict(zip(words, self._pieces(words), strict=True)) if words else {}
         return [word for word in words if self._is_unknown(word, pieces[word])]
@@ -120,7 +155,9 @@ class SubwordCodec:
     def from_pretrained(cls, folder: Path) -> Self:
         settings = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
         target = Path(folder) / TARGET
-        return cls(_saved(folder), **settings, target_tokenizer=_saved(target) if target.is_dir() else None)
+        return cls(
+            _saved(folder), **settings, target_tokenizer=_saved(target) if target.is_dir() else None
+        )
 
     @property
     def _writer(self) -> PreTrainedTokenizerBase:
@@ -140,13 +177,18 @@ class SubwordCodec:
 
     def _pieces(self, words: list[str]) -> list[list[int]]:
         """The ids of each word as it stands inside a text."""
-        found: list[list[int]] = self.tokenizer([f" {word}" for word in words], **AS_TEXT)["input_ids"]
+        encoded = self.tokenizer([f" {word}" for word in words], **AS_TEXT)
+        found: list[list[int]] = encoded["input_ids"]
         return found
 
     def _is_unknown(self, word: str, ids: list[int]) -> bool:
         letters = sum(letter.isalpha() and letter < _IDEOGRAPHS for letter in word)
         spelt = letters >= 4 and len(ids) >= max(letters - 1, 4)
-        return spelt or self.tokenizer.unk_token_id in ids or any(i >= self.known for i in ids if self.known)
+        return (
+            spelt
+            or self.tokenizer.unk_token_id in ids
+            or any(i >= self.known for i in ids if self.known)
+        )
 
     def _source(self, lines: list[list[int]]) -> tuple[list[int], list[int]]:
         """The ids of the source, and the segment of each."""
@@ -154,7 +196,9 @@ class SubwordCodec:
         if not self.sentences:
             lines = [self._joined(lines)]
         wrapped = [[*start, *line, *end] for line in lines]
-        return [i for line in wrapped for i in line], [n % 2 for n, line in enumerate(wrapped) for _ in line]
+        return [i for line in wrapped for i in line], [
+            n % 2 for n, line in enumerate(wrapped) for _ in line
+        ]
 
     def _target(self, lines: list[list[int]]) -> list[int]:
         start, end = ([], [self._writer.eos_token_id]) if self.sentences else self._ends()
@@ -182,25 +226,45 @@ class SubwordCodec:
                 lines.append([])
             else:
                 lines[-1].append(i)
-        options: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        options: dict[str, Any] = {
+            "skip_special_tokens": True,
+            "clean_up_tokenization_spaces": False,
+        }
         texts = (self._writer.decode(line, **options).strip() for line in lines)
         return "\n".join(text for text in texts if text)
 
 
+def _at_spaces(tokenizer: PreTrainedTokenizerBase) -> None:
+    """As PreSumm's ``others/tokenization.py``: lower case, words end at spaces only, accents stay;
+    and what is written keeps its spaces (the library would write ``cat .`` as ``cat.`` and
+    ``do not`` as ``don't``)."""
+    inside: Tokenizer = tokenizer.backend_tokenizer
+    if not isinstance(inside.model, models.WordPiece):
+        raise ValueError("wordpiece=spaces, but this vocabulary is not WordPiece's: leave it out")
+    inside.normalizer = normalizers.Lowercase()
+    inside.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inside.decoder = decoders.WordPiece(cleanup=False)
+
+
 def _saved(folder: Path) -> PreTrainedTokenizerBase:
-    """A tokenizer of ``save_pretrained``. Its own files say of which class it is; the model's config has no say: the
-    library warns of those that it does not know."""
-    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, config=PreTrainedConfig())
+    """A tokenizer of ``save_pretrained``. Its own files say of which class it is; the model's
+    config has no say: the library warns of those that it does not know."""
+    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+        folder, config=PreTrainedConfig()
+    )
     return found
 
 
 def trained(texts: Iterable[str], size: int, kind: str) -> PreTrainedTokenizerBase:
-    """A byte-level BPE vocabulary of ``size`` tokens (fewer where the texts have no more pairs to join).
+    """A byte-level BPE vocabulary of ``size`` tokens (fewer if texts have no more pairs).
 
-    The ``kind`` of model says where special tokens go. Bytes leave no word unknown, and keep the newline.
+    The ``kind`` of model says where special tokens go. Bytes leave no word unknown, and keep the
+    newline.
     """
     if size < (least := len(SPECIAL) + 256):
-        raise ValueError(f"vocabulary={size}, but bytes and special tokens alone are {least}: pass more")
+        raise ValueError(
+            f"vocabulary={size}, but bytes and special tokens alone are {least}: pass more"
+        )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -213,20 +277,25 @@ def trained(texts: Iterable[str], size: int, kind: str) -> PreTrainedTokenizerBa
 
 
 def with_ends(tokenizer: Tokenizer, kind: str, **more: str) -> PreTrainedTokenizerBase:
-    """A vocabulary that has all special tokens, putting them where the ``kind`` of model wants them."""
+    """A vocabulary with all special tokens, put where the ``kind`` of model wants them."""
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=TEMPLATES[kind], special_tokens=[(token, tokenizer.token_to_id(token)) for token in SPECIAL.values()]
+        single=TEMPLATES[kind],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in SPECIAL.values()],
     )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, **more)
 
 
-def published(name: str, sentences: bool) -> tuple[PreTrainedTokenizerBase, str | None]:
-    """The tokenizer of a published model, and the token between two sentences in it, if it knows any."""
+def published(name: str, kind: str) -> tuple[PreTrainedTokenizerBase, str | None]:
+    """The tokenizer of a published model of this ``kind``, and the token between two sentences, if
+    it knows any."""
     tokenizer = AutoTokenizer.from_pretrained(name)
     if isinstance(tokenizer, MarianTokenizer):
-        return tokenizer, None  # a translator of single lines: a token more would be one that it could write
+        # a translator of single lines: a token more would be one that it could write
+        return tokenizer, None
     known = tokenizer.get_vocab()
-    if sentences and known.keys() >= set(PRESUMM.values()):
+    if kind == "bart":
+        return tokenizer, None  # fairseq pre-trained and fine-tuned it on single lines
+    if kind == "bertsum" and known.keys() >= set(PRESUMM.values()):
         tokenizer.add_special_tokens({k: v for k, v in PRESUMM.items() if k != "separator"})
         return tokenizer, PRESUMM["separator"]
     if NEWLINE in known:

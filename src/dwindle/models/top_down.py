@@ -1,9 +1,11 @@
-"""The Top-Down captioner (Anderson et al., 2018): two LSTMs that write a paragraph while they look at image regions.
+"""The Top-Down captioner (Anderson et al., 2018): two LSTMs that write a paragraph while they look
+at image regions.
 
-A step reads a word, the mean of the regions and what was written (attention LSTM), looks at the regions (additive
-attention), and writes from what it saw (language LSTM). A rule diminishes the attention over the regions; its coverage
-is part of the decoder's state. The sizes are those of Melas-Kyriazi et al. (2018), the baseline of the paper's Table 3.
-It knows nothing of words, image files or training.
+A step reads a word, the mean of the regions and what was written (attention LSTM), looks at the
+regions (additive attention), and writes from what it saw (language LSTM). A rule diminishes the
+attention over the regions; its coverage is part of the decoder's state. The sizes are those of
+Melas-Kyriazi et al. (2018), the baseline of the paper's Table 3. It knows nothing of words, image
+files or training.
 
 Shapes: N images (or beams), S regions, D feature width, T words, H hidden size.
 """
@@ -14,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import GenerationMixin, PreTrainedConfig, PreTrainedModel
+from transformers import GenerationMixin, PreTrainedModel
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import ModelOutput
 
@@ -23,11 +25,12 @@ from dwindle.core.additive.source import Source
 from dwindle.core.coverage import Coverage, state_dtype
 from dwindle.core.notation import row_rule
 from dwindle.models.codec import IGNORED
+from dwindle.models.library import Config
 from dwindle.models.recurrent import Repeated, lstm_cell
 from dwindle.models.vocabulary import END, PAD, START
 
 
-class TopDownConfig(PreTrainedConfig):
+class TopDownConfig(Config):
     """The sizes of a captioner and its rule, in the notation of ``dwindle.rule``."""
 
     model_type = "dwindle-top-down"
@@ -49,11 +52,12 @@ class TopDownConfig(PreTrainedConfig):
 
 @dataclass
 class Embedded(ModelOutput):
-    """An image's regions, embedded. Every field has the images first, so that ``generate()`` fans it out into beams."""
+    """An image's regions, embedded. Every field has the images first, so that ``generate()`` fans
+    it out into beams."""
 
     last_hidden_state: Tensor
     """(N, S, H): the values of the attention."""
-    keys: Tensor = None  # type: ignore[assignment]  # the library's outputs require a default
+    attention_keys: Tensor = None  # type: ignore[assignment]  # the library's outputs require a default
     """(N, S, A)."""
     pooled: Tensor = None  # type: ignore[assignment]
     """(N, H): the mean of the features, embedded."""
@@ -61,7 +65,7 @@ class Embedded(ModelOutput):
 
 @dataclass
 class TopDownState:
-    """What the decoder carries from word to word: both LSTMs and the coverage of the regions."""
+    """State of the decoder between words: both LSTMs and the coverage of the regions."""
 
     attention: tuple[Tensor, Tensor]
     """Hidden and cell state of the attention LSTM, (N, H) each."""
@@ -87,14 +91,18 @@ class RegionEncoder(nn.Module):
     def __init__(self, config: TopDownConfig) -> None:
         super().__init__()
         embed = (nn.Linear(config.feature_size, config.hidden_size) for _ in range(2))
-        self.regions, self.pooled = (nn.Sequential(x, nn.ReLU(), nn.Dropout(config.dropout)) for x in embed)
+        self.regions, self.pooled = (
+            nn.Sequential(x, nn.ReLU(), nn.Dropout(config.dropout)) for x in embed
+        )
         self.keys = nn.Linear(config.hidden_size, config.attention_size)
 
     def forward(self, features: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Embedded:
         """Features (N, S, D) and their mask (N, S), 1 for a region and 0 for padding."""
         width = self.regions[0].in_features
         if features.shape[-1] != width:
-            raise ValueError(f"the features have width {features.shape[-1]}, but this model reads {width}")
+            raise ValueError(
+                f"the features have width {features.shape[-1]}, but this model reads {width}"
+            )
         weight = _mask(features, attention_mask).to(features.dtype).unsqueeze(-1)
         mean = (features * weight).sum(1) / weight.sum(1)
         embedded = self.regions(features)
@@ -102,13 +110,15 @@ class RegionEncoder(nn.Module):
 
 
 class TopDownDecoder(nn.Module):
-    """The weights of a step. The attention LSTM reads (written, word, mean of the regions), in this order."""
+    """The weights of a step. The attention LSTM reads (written, word, mean of the regions)."""
 
     def __init__(self, config: TopDownConfig) -> None:
         super().__init__()
         hidden = config.hidden_size
         self.embed = nn.Sequential(
-            nn.Embedding(config.vocab_size, config.embedding_size), nn.ReLU(), nn.Dropout(config.dropout)
+            nn.Embedding(config.vocab_size, config.embedding_size),
+            nn.ReLU(),
+            nn.Dropout(config.dropout),
         )
         self.attention_lstm = nn.LSTMCell(hidden + config.embedding_size + hidden, hidden)
         self.query = nn.Linear(hidden, config.attention_size)
@@ -117,28 +127,33 @@ class TopDownDecoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def read(self, words: Tensor, pooled: Tensor) -> Tensor:
-        """What no step changes, through the attention LSTM's weights at once: words (N, T), mean of the regions (N, H).
+        """The attention LSTM's products with inputs that no step changes: words (N, T), mean of the
+        regions (N, H).
 
         (N, T, 4H): its part of the gates.
         """
         lstm = self.attention_lstm
-        given = torch.cat([self.embed(words), pooled.unsqueeze(1).expand(-1, words.shape[1], -1)], -1)
+        given = torch.cat(
+            [self.embed(words), pooled.unsqueeze(1).expand(-1, words.shape[1], -1)], -1
+        )
         return F.linear(given, lstm.weight_ih[:, lstm.hidden_size :], lstm.bias_ih + lstm.bias_hh)
 
     def steps(self, regions: Embedded, mask: Tensor) -> "Steps":
-        """What every step uses of the weights and of the regions; ``mask`` (N, S), True for a region."""
+        """Weights and regions as every step uses them; ``mask`` (N, S) is True for a region."""
         look, write = self.attention_lstm, self.language_lstm
         return Steps(
             Repeated(torch.cat([look.weight_ih[:, : look.hidden_size], look.weight_hh], 1)),
             Repeated(self.query.weight, self.query.bias),
-            Repeated(torch.cat([write.weight_ih, write.weight_hh], 1), write.bias_ih + write.bias_hh),
-            Source(regions.keys, regions.last_hidden_state, mask, self.score.weight[0]),
+            Repeated(
+                torch.cat([write.weight_ih, write.weight_hh], 1), write.bias_ih + write.bias_hh
+            ),
+            Source(regions.attention_keys, regions.last_hidden_state, mask, self.score.weight[0]),
         )
 
 
 @dataclass
 class Steps:
-    """What the steps of a loop share."""
+    """Values that the steps of a loop share."""
 
     look: Repeated
     """The attention LSTM's gates from (written, looked)."""
@@ -149,7 +164,7 @@ class Steps:
 
 
 class TopDown(PreTrainedModel, GenerationMixin):
-    """The captioner, with ``generate()``. ``set_rule`` puts another rule on its attention; no weight changes."""
+    """The captioner, with ``generate()``. ``set_rule`` changes its rule, and no weight."""
 
     config_class = TopDownConfig
     base_model_prefix = "model"
@@ -190,11 +205,12 @@ class TopDown(PreTrainedModel, GenerationMixin):
         Args:
             features: (N, S, D), unless ``encoder_outputs`` has them embedded.
             attention_mask: (N, S), 0 for padding.
-            labels: (N, T), -100 for padding; shifted they are the words to read, and the loss is their mean
-                cross-entropy (their sum over ``num_items_in_batch``, where the trainer counts them).
+            labels: (N, T), -100 for padding; shifted they are the words to read, and the loss is
+                their mean cross-entropy (their sum over ``num_items_in_batch``, where the trainer
+                counts them).
             decoder_input_ids: (N, T), the words to read where there are no labels.
-            drawn: read word by word, and with this chance a word that the model draws itself in place of the given one
-                (scheduled sampling); the first is given.
+            drawn: read word by word, and with this chance a word that the model draws itself in
+                place of the given one (scheduled sampling); the first is given.
         """
         if encoder_outputs is None:
             if features is None:
@@ -202,14 +218,18 @@ class TopDown(PreTrainedModel, GenerationMixin):
             encoder_outputs = self.encoder(features, attention_mask)
         if decoder_input_ids is None:
             if labels is None:
-                raise ValueError("there is nothing to read: pass labels or decoder_input_ids (N, T)")
+                raise ValueError(
+                    "there is nothing to read: pass labels or decoder_input_ids (N, T)"
+                )
             decoder_input_ids = self._shifted(labels)
         mask = _mask(encoder_outputs.last_hidden_state, attention_mask)
         if drawn is not None:
             logits, _words = self._led(decoder_input_ids, encoder_outputs, mask, drawn)
             loss = None if labels is None else _loss(logits, labels, num_items_in_batch)
             return Seq2SeqLMOutput(loss=loss, logits=logits)
-        hidden, attention, _weights, state = self._read(decoder_input_ids, encoder_outputs, mask, past_key_values)
+        hidden, attention, _weights, state = self._read(
+            decoder_input_ids, encoder_outputs, mask, past_key_values
+        )
         logits = self.output(self.decoder.dropout(hidden))
         return Seq2SeqLMOutput(
             loss=None if labels is None else _loss(logits, labels, num_items_in_batch),
@@ -220,19 +240,24 @@ class TopDown(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def draw(self, features: Tensor, attention_mask: Tensor | None, length: int) -> Tensor:
-        """(N, 1 + T): the start token and T <= ``length`` words, each drawn from the model's own distribution.
+        """(N, 1 + T): the start token and T <= ``length`` words drawn from the model.
 
-        Dropout is as the model has it now. ``forward`` with these words, ``drawn=0`` and the random state from before
-        gives the logits from which they were drawn, dropout and all.
+        Dropout is as the model has it now. ``forward`` with these words, ``drawn=0`` and the random
+        state from before gives the logits from which they were drawn, dropout and all.
         """
         mask = _mask(features, attention_mask)
-        words = mask.new_full((len(mask), length), self.config.decoder_start_token_id, dtype=torch.long)
+        words = mask.new_full(
+            (len(mask), length), self.config.decoder_start_token_id, dtype=torch.long
+        )
         _, written = self._led(words, self.encoder(features, attention_mask), mask, 1.0)
         return written
 
-    def _led(self, words: Tensor, regions: Embedded, mask: Tensor, drawn: float) -> tuple[Tensor, Tensor]:
-        """Logits (N, T, V), and the words (N, 1 + T) that were read and the next: the given ones (N, T), each drawn
-        anew with the chance ``drawn``. Where all are drawn, T ends with the last text."""
+    def _led(
+        self, words: Tensor, regions: Embedded, mask: Tensor, drawn: float
+    ) -> tuple[Tensor, Tensor]:
+        """Logits (N, T, V), and the words (N, 1 + T) that were read and the next: the given ones
+        (N, T), each drawn anew with the chance ``drawn``. Where all are drawn, T ends with the last
+        text."""
         state, steps = self._begun(regions), self.decoder.steps(regions, mask)
         read, logits = [words[:, 0]], []
         ended = torch.zeros_like(words[:, 0], dtype=torch.bool)
@@ -251,21 +276,28 @@ class TopDown(PreTrainedModel, GenerationMixin):
     def _read(
         self, words: Tensor, regions: Embedded, mask: Tensor, state: TopDownState | None
     ) -> tuple[Tensor, Tensor, Tensor, TopDownState]:
-        """Hidden states (N, T, H), attention and diminished weights (N, T, S) of the words, and the state after."""
+        """Hidden states (N, T, H), attention and used weights (N, T, S), and the last state."""
         state, steps = state or self._begun(regions), self.decoder.steps(regions, mask)
         rows = []
         for read in self.decoder.read(words, regions.pooled).unbind(1):
             state, attention, weights = self._step(read, state, steps)
             rows.append((state.language[0], attention, weights))
-        hidden, attentions, diminished = (torch.stack(column, 1) for column in zip(*rows, strict=True))
+        hidden, attentions, diminished = (
+            torch.stack(column, 1) for column in zip(*rows, strict=True)
+        )
         return hidden, attentions, diminished, state
 
-    def _step(self, read: Tensor, state: TopDownState, steps: Steps) -> tuple[TopDownState, Tensor, Tensor]:
-        """One word, read as ``TopDownDecoder.read`` has it (N, 4H): the state after it, attention and diminished
-        weights (N, S)."""
+    def _step(
+        self, read: Tensor, state: TopDownState, steps: Steps
+    ) -> tuple[TopDownState, Tensor, Tensor]:
+        """One word, read as ``TopDownDecoder.read`` has it (N, 4H): the state after it, attention
+        and diminished weights (N, S)."""
         written, source = state.language[0], steps.source
-        looking = lstm_cell(read + steps.look(torch.cat([written, state.attention[0]], -1)), state.attention[1])
-        # No region is special. Padding has no weight to lose, so a rule that protects special tokens protects that.
+        looking = lstm_cell(
+            read + steps.look(torch.cat([written, state.attention[0]], -1)), state.attention[1]
+        )
+        # No region is special. Padding has no weight to lose, so a rule that protects special
+        # tokens protects that.
         special = ~source.mask.unsqueeze(1) if self.rule.protect == "special" else None
         energy = source.energies(steps.query(looking[0])) + self.decoder.score.bias
         looked = source.look(energy, self.rule, state.coverage, special)
@@ -279,14 +311,17 @@ class TopDown(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def attended(self, batch: dict[str, Any], sequences: Tensor) -> Record:
-        """What each generated word of ``sequences`` (N, 1 + T) looked at; rows after the end are zero."""
+        """Attention and weights of each generated word of ``sequences`` (N, 1 + T); rows after the
+        end are zero."""
         mask = _mask(batch["features"], batch.get("attention_mask"))
         times = sequences.shape[0] // mask.shape[0]
         features, mask = (x.repeat_interleave(times, dim=0) for x in (batch["features"], mask))
         training = self.training
         self.eval()
         try:
-            _, attention, weights, _ = self._read(sequences[:, :-1], self.encoder(features, mask), mask, None)
+            _, attention, weights, _ = self._read(
+                sequences[:, :-1], self.encoder(features, mask), mask, None
+            )
         finally:
             self.train(training)
         written = until_end(sequences[:, 1:], self.config.eos_token_id).unsqueeze(-1)
@@ -300,7 +335,9 @@ class TopDown(PreTrainedModel, GenerationMixin):
         if not kwargs.get("use_cache", True):
             past_key_values = None
         words = input_ids if past_key_values is None else input_ids[:, -1:]
-        passed = {k: kwargs.get(k) for k in ("attention_mask", "encoder_outputs", "output_attentions")}
+        passed = {
+            k: kwargs.get(k) for k in ("attention_mask", "encoder_outputs", "output_attentions")
+        }
         return {"decoder_input_ids": words, "past_key_values": past_key_values, **passed}
 
     @classmethod
@@ -314,7 +351,13 @@ class TopDown(PreTrainedModel, GenerationMixin):
 
     def _shifted(self, labels: Tensor) -> Tensor:
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
-        return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)], 1)
+        return torch.cat(
+            [
+                start,
+                labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id),
+            ],
+            1,
+        )
 
 
 def _mask(regions: Tensor, mask: Tensor | None) -> Tensor:

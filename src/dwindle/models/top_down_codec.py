@@ -1,6 +1,7 @@
-"""``RegionCodec``: region features and paragraphs to the tensors of the Top-Down captioner, and back.
+"""``RegionCodec``: region features and paragraphs to the captioner's tensors, and back.
 
-A paragraph is words separated by spaces (the readers of ``data/`` tokenise). It knows neither image files nor weights.
+A paragraph is words separated by spaces (the readers of ``data/`` tokenise). It knows neither image
+files nor weights.
 """
 
 import json
@@ -22,14 +23,22 @@ _SENTENCE_ENDS = {".", "!", "?"}
 class RegionCodec:
     """For images of up to ``max_regions`` regions with features of one width."""
 
-    def __init__(self, vocabulary: Vocabulary, width: int, max_regions: int = 100, target_length: int = 175) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, width: int, max_regions: int = 100, target_length: int = 175
+    ) -> None:
         self.vocabulary, self.width = vocabulary, width
         self.max_regions, self.target_length = max_regions, target_length
 
     @classmethod
-    def fitted(cls, pairs: Iterable[tuple[Any, str]], size: int | None, max_regions: int, target_length: int) -> Self:
-        """A codec for these images and paragraphs. Only the shapes of the features are looked at, and all of them: a
-        bad image is met before training."""
+    def fitted(
+        cls,
+        pairs: Iterable[tuple[Any, str]],
+        size: int | None,
+        max_regions: int,
+        target_length: int,
+    ) -> Self:
+        """A codec for these images and paragraphs. Only the shapes of the features are looked at,
+        and all of them: a bad image is met before training."""
         texts, width = [], None
         codec = cls(Vocabulary([]), 0, max_regions, target_length)
         for source, target in pairs:
@@ -49,11 +58,14 @@ class RegionCodec:
             raise ValueError(f"{name} no regions: extract its features again, or leave it out")
         if regions > self.max_regions:
             raise ValueError(
-                f"{name} {regions} regions, but the model takes {self.max_regions}: keep the best of them, "
-                "or raise the model's max_regions"
+                f"{name} {regions} regions, but the model takes {self.max_regions}: keep the best "
+                "of them, or raise the model's max_regions"
             )
         if width != self.width:
-            raise ValueError(f"{name} features of width {width}, but the model reads {self.width}: extract all alike")
+            raise ValueError(
+                f"{name} features of width {width}, but the model reads {self.width}: extract all "
+                "alike"
+            )
 
     def encode(self, source: Any, target: str | None = None) -> Row:
         """Features (R, D), an array or whatever becomes one, and the words of the paragraph."""
@@ -107,14 +119,20 @@ class RegionCodec:
 
     def save_pretrained(self, folder: Path) -> None:
         self.vocabulary.save(Path(folder))
-        settings = {"width": self.width, "max_regions": self.max_regions, "target_length": self.target_length}
+        settings = {
+            "width": self.width,
+            "max_regions": self.max_regions,
+            "target_length": self.target_length,
+        }
         (Path(folder) / FILE).write_text(json.dumps(settings), encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> Self:
         file = Path(folder) / FILE
         if not file.is_file():
-            raise ValueError(f"{folder} has no {FILE}: name the folder of a captioner that this project saved")
+            raise ValueError(
+                f"{folder} has no {FILE}: name the folder of a captioner that this project saved"
+            )
         return cls(Vocabulary.load(Path(folder)), **json.loads(file.read_text(encoding="utf-8")))
 
 

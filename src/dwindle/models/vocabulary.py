@@ -20,14 +20,18 @@ class Vocabulary:
 
     @classmethod
     def counted(cls, texts: Iterable[str], size: int | None = None, least: int = 1) -> "Vocabulary":
-        """The ``size`` most frequent words, special ones included, that occur ``least`` times or more.
+        """The ``size`` most frequent words, special ones included, that occur ``least`` times.
 
-        Words that are equally frequent stand in the order of the alphabet, so that the order of texts does not matter.
+        Words that are equally frequent stand in the order of the alphabet, so that the order of
+        texts does not matter.
         """
         counts = Counter(word for text in texts for word in text.split())
         for special in SPECIAL:
             counts.pop(special, None)
-        often = sorted((word for word, n in counts.items() if n >= least), key=lambda word: (-counts[word], word))
+        often = sorted(
+            (word for word, n in counts.items() if n >= least),
+            key=lambda word: (-counts[word], word),
+        )
         return cls(often if size is None else often[: max(size - len(SPECIAL), 0)])
 
     def __len__(self) -> int:
@@ -52,5 +56,7 @@ class Vocabulary:
     def load(cls, folder: Path) -> "Vocabulary":
         file = folder / FILE
         if not file.is_file():
-            raise ValueError(f"{folder} has no {FILE}: name the folder of a model that this project saved")
+            raise ValueError(
+                f"{folder} has no {FILE}: name the folder of a model that this project saved"
+            )
         return cls(file.read_text(encoding="utf-8").split("\n")[:-1])

@@ -1,5 +1,6 @@
-"""The arena: several recipes, several seeds, one table. All arms continue one checkpoint with equal budgets, data and
-decoding, so that a difference comes from the method and not from its surroundings.
+"""The arena: several recipes, several seeds, one table. All arms continue one checkpoint with equal
+budgets, data and decoding, so that a difference comes from the method and not from its
+surroundings.
 
 The statistics are those of `dwindle.metrics.seeds`. Knows nothing of models.
 """
@@ -9,18 +10,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dwindle.folder import names, processes, whole
-from dwindle.metrics import catalogue, seeds, significance
+from dwindle.metrics import catalogue, seeds, significance, text_tables
+from dwindle.metrics.difference import Difference
 from dwindle.metrics.score import Metric, Statistics
+from dwindle.metrics.table import Cell, Table
+from dwindle.runfiles import names, whole
 from dwindle.runs import recipe, steps
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Change, Recipe
 from dwindle.runs.steps import Say
+from dwindle.system import processes
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Arms by their short names, the seeds each is run with, and the arm that differences are taken to."""
+    """Arms by their short names, the seeds of each, and the arm that differences are taken to."""
 
     arms: dict[str, Recipe]
     seeds: tuple[int, ...]
@@ -31,8 +35,10 @@ class Arena:
         return [arm for arm in self.arms if arm != self.base]
 
 
-def arena(recipes: Sequence[Recipe], count: int, base: str | None = None, unequal: bool = False) -> Arena:
-    """Check that the recipes can be compared. The base is by default the arm called plain, or the first."""
+def arena(
+    recipes: Sequence[Recipe], count: int, base: str | None = None, unequal: bool = False
+) -> Arena:
+    """Check that recipes can be compared. The default base is the arm ``plain``, or the first."""
     if count < 1:
         raise ValueError(f"{count} seeds are too few: give 1 or more")
     arms = dict(zip(_short([r.name for r in recipes]), recipes, strict=True))
@@ -49,7 +55,7 @@ def arena(recipes: Sequence[Recipe], count: int, base: str | None = None, unequa
 
 
 def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str, Any]:
-    """Run every arm with every seed in ``out``, or take up what is there; write and return the comparison."""
+    """Run every arm with every seed in ``out``, or go on there; write and return the comparison."""
     runs = {arm: [] for arm in plan.arms}  # type: dict[str, list[Job]]
     for seed in plan.seeds:
         for arm, wanted in plan.arms.items():
@@ -57,7 +63,9 @@ def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str,
     if not processes.first():
         return {}
     say(f"{out}: comparing")
-    result = _compared(plan, {arm: [steps.statistics(run) for run in row] for arm, row in runs.items()})
+    result = _compared(
+        plan, {arm: [steps.statistics(run) for run in row] for arm, row in runs.items()}
+    )
     whole.write_json(out / names.ARENA, result)
     whole.write_text(out / names.ARENA_PAGE, markdown(result))
     return result
@@ -70,14 +78,19 @@ def begin(plan: Arena, out: Path, say: Say = lambda sentence: None) -> None:
             steps.train(begun, say)
 
 
-def fight_alone(plan: Arena, arm: str, seed: int, out: Path, say: Say = lambda sentence: None) -> None:
-    """Run one arm with one seed, for whoever runs several at a time; `fight` then finds them done. They must `begin`
-    first, for two arms cannot train their start at once."""
+def fight_alone(
+    plan: Arena, arm: str, seed: int, out: Path, say: Say = lambda sentence: None
+) -> None:
+    """Run one arm with one seed, for whoever runs several at a time; `fight` then finds them done.
+    They must `begin` first, for two arms cannot train their start at once."""
     _one(plan, arm, replace(plan.arms[arm], seed=seed), out, {}, say)
 
 
-def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[Job]], say: Say) -> Job:
-    """One arm with one seed: trained, or with the model of an arm that was trained alike; then decoded and scored."""
+def _one(
+    plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[Job]], say: Say
+) -> Job:
+    """One arm with one seed: trained, or with the model of an arm that was trained alike; then
+    decoded and scored."""
     folder = out / arm / f"seed-{wanted.seed}"
     shared = wanted.start == plan.arms[plan.base].start
     start = (out / names.START if shared else out / arm / names.START) if wanted.start else None
@@ -94,20 +107,29 @@ def _one(plan: Arena, arm: str, wanted: Recipe, out: Path, runs: dict[str, list[
 
 
 def _begin_alone(plan: Arena, own: Recipe, folder: Path, out: Path, say: Say) -> None:
-    """Train the start that an arm has for itself, from the checkpoint that the base's start began with if it can."""
+    """Train the start that an arm has for itself, from the checkpoint that the base's start began
+    with if it can."""
     common = plan.arms[plan.base].start
-    before = out / names.START / names.START if common and own.start and own.start == common.start else None
+    before = (
+        out / names.START / names.START
+        if common and own.start and own.start == common.start
+        else None
+    )
     with steps.prepared(own, folder, before, say) as begun:
         steps.train(begun, say)
 
 
 def _compared(plan: Arena, found: dict[str, list[Statistics]]) -> dict[str, Any]:
     """The record that arena.json keeps."""
-    metrics = catalogue.find(plan.arms[plan.base].metrics)
+    metrics = steps.metrics(plan.arms[plan.base])
     others = plan.others
     table = seeds.differences(found[plan.base], [found[arm] for arm in others], metrics)
     rows = [
-        {"arm": arm, "seed": seed, **{key: s.record[key] for key in ("metric", "value", "low", "high")}}
+        {
+            "arm": arm,
+            "seed": seed,
+            **{key: s.record[key] for key in ("metric", "value", "low", "high")},
+        }
         for arm, row in found.items()
         for seed, statistics in zip(plan.seeds, row, strict=True)
         for s in significance.intervals(statistics, metrics)
@@ -153,12 +175,15 @@ def _short(recipes: Sequence[str]) -> list[str]:
     if twice:
         raise ValueError(f"two arms are called {twice!r}: give every recipe its own name")
     if {names.START, ""} & set(short):
-        raise ValueError("an arm may not be called start: the folder of that name holds the common checkpoint")
+        raise ValueError(
+            "an arm may not be called start: the folder of that name holds the common checkpoint"
+        )
     return short
 
 
 def _check_equal(arms: dict[str, Recipe], base: str) -> None:
-    """Refuse arms whose surroundings differ from those of the base, and arms that differ from it in two ways at once.
+    """Refuse arms whose surroundings differ from those of the base, and arms that differ from it in
+    two ways at once.
 
     A method may be in the start already: its arm was then trained with it from the same checkpoint.
     """
@@ -179,7 +204,9 @@ def _check_equal(arms: dict[str, Recipe], base: str) -> None:
 
 def _listed(changed: Sequence[Change]) -> str:
     """The first three of them, and how many more there are."""
-    shown = ", ".join(f"{change.key} ({change.before!r}, {change.after!r})" for change in changed[:3])
+    shown = ", ".join(
+        f"{change.key} ({change.before!r}, {change.after!r})" for change in changed[:3]
+    )
     return f"{shown} and {len(changed) - 3} more" if len(changed) > 3 else shown
 
 
@@ -187,18 +214,25 @@ def _check_metrics(arms: dict[str, Recipe], base: str) -> None:
     """Even unequal arms are measured alike, on the same items."""
     for arm, wanted in arms.items():
         if wanted.metrics != arms[base].metrics:
-            raise ValueError(f"{base} and {arm} have different metrics: give all the same, such as metrics=[rouge]")
+            raise ValueError(
+                f"{base} and {arm} have different metrics: give all the same, such as "
+                "metrics=[rouge]"
+            )
 
 
 def extent(result: dict[str, Any]) -> str:
-    """How much was compared, in words."""
+    """The extent of a comparison, in words."""
     seeds = len(result["seeds"])
     return f"{seeds} seed{'s' if seeds > 1 else ''}, {result['items']:,} test items"
 
 
 def tested(result: dict[str, Any]) -> str:
     """By which test its p-values are."""
-    return "over items and seeds" if len(result["seeds"]) > 1 else "by approximate randomisation of items"
+    return (
+        "over items and seeds"
+        if len(result["seeds"]) > 1
+        else "by approximate randomisation of items"
+    )
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -209,25 +243,50 @@ def markdown(result: dict[str, Any]) -> str:
         f"{extent(result)}. Differences are to **{result['base']}**, "
         f"with 95 % intervals; p is two-sided, {tested(result)}, corrected across arms (Holm).",
         "",
-        "| metric | arm | value | lowest and highest seed | difference | p |",
-        "|---|---|---|---|---|---|",
+        *text_tables.markdown_lines(table(result)),
     ]
-    for cells in table(result):
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "Signatures:", "", *(f"- `{signature}`" for signature in result["signatures"].values()), ""]
+    lines += [
+        "Signatures:",
+        "",
+        *(f"- `{signature}`" for signature in result["signatures"].values()),
+        "",
+    ]
     return "\n".join(lines)
 
 
-def table(result: dict[str, Any]) -> list[list[str]]:
-    """Rows of metric, arm, value, range of the seeds, difference with its interval, p."""
-    differences = {(d["metric"], d["arm"]): d for d in result["differences"]}
+def table(result: dict[str, Any]) -> Table:
+    """A row for each arm and metric: value, range of the seeds, difference to the base, p."""
+    records = [
+        {key: value for key, value in d.items() if key != "arm"} for d in result["differences"]
+    ]
+    tested = {
+        (d["metric"], d["arm"]): Difference(**r)
+        for d, r in zip(result["differences"], records, strict=True)
+    }
     means = {(m["metric"], m["arm"]): m for m in result["means"]}
     rows = []
     for metric in result["metrics"]:
         for arm in result["arms"]:
-            m, d = means[metric, arm], differences.get((metric, arm))
+            m, d = means[metric, arm], tested.get((metric, arm))
             shown = catalogue.kind(metric)
             seeds = shown.interval(m["lowest"], m["highest"]) if len(result["seeds"]) > 1 else ""
-            versus = f"{shown.text(d['difference'], sign=True)} ({shown.interval(d['low'], d['high'])})" if d else ""
-            rows.append([metric, arm, shown.text(m["value"]), seeds, versus, f"{d['p_holm']:.3f}" if d else ""])
-    return rows
+            versus = (
+                (Cell(d.text, d.interval, d.tone), Cell(f"{d.p_holm:.3f}"))
+                if d
+                else (Cell(), Cell())
+            )
+            rows.append(
+                (
+                    metric,
+                    (Cell(arm), Cell(shown.text(m["value"])), Cell(seeds, tone="quiet"), *versus),
+                )
+            )
+    columns = (
+        "metric",
+        "arm",
+        "value",
+        "lowest and highest seed",
+        f"difference to {result['base']}",
+        "p",
+    )
+    return Table("", columns, tuple(rows))

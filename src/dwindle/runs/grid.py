@@ -1,8 +1,10 @@
-"""A grid: one recipe with several values for some settings. Every combination is tried on dev, the best is run on test.
+"""A grid: one recipe with several values for some settings. Every combination is tried on dev, the
+best is run on test.
 
     OUT/tries/NN    one try, an ordinary run that decodes and scores dev
     OUT/best        the winner, an ordinary run on test
-    OUT/grid.json   every try with its settings and its value, and the winner; OUT/grid.md is the same to read
+    OUT/grid.json   every try with its settings and its value, and the winner
+    OUT/grid.md     the same, to read
 
 Tries that differ in decoding alone share one trained model. Knows nothing of models.
 """
@@ -14,13 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dwindle.folder import machine, names, processes, whole
+from dwindle.metrics import text_tables
 from dwindle.metrics.score import Metric, reduce
+from dwindle.metrics.table import Cell, Table
+from dwindle.runfiles import names, whole
 from dwindle.runs import schema, shelf, steps
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
 from dwindle.runs.steps import Say
-from dwindle.training.choosing import metric
+from dwindle.system import machine, processes
+from dwindle.training.selection import metric
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,13 @@ def search(wanted: Recipe, out: Path | None = None, say: Say = lambda sentence: 
     if processes.first():
         _write(out, by, tries, values, best)
     say(f"{out}: best on dev by {by.name}: {_told(tries[best].changes)}")
-    return _run(replace(tries[best].wanted, split="test", name=wanted.name), out / names.BEST, start, [runs[best]], say)
+    return _run(
+        replace(tries[best].wanted, split="test", name=wanted.name),
+        out / names.BEST,
+        start,
+        [runs[best]],
+        say,
+    )
 
 
 def tried(wanted: Recipe) -> Iterator[Try]:
@@ -63,7 +74,9 @@ def tried(wanted: Recipe) -> Iterator[Try]:
             shelf.change(mapping, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
             yield Try(changes, schema.parse(Recipe, mapping))
         except ValueError as error:
-            raise ValueError(f"the grid of {wanted.name} cannot try {_told(changes)}: {error}") from None
+            raise ValueError(
+                f"the grid of {wanted.name} cannot try {_told(changes)}: {error}"
+            ) from None
 
 
 def _run(wanted: Recipe, folder: Path, start: Path | None, alike: list[Job], say: Say) -> Job:
@@ -82,24 +95,29 @@ def _write(out: Path, by: Metric, tries: list[Try], values: list[float], best: i
         {"folder": f"{names.TRIES}/{number:02d}", "changes": one.changes, "value": value}
         for number, (one, value) in enumerate(zip(tries, values, strict=True), 1)
     ]
-    record = {"by": by.name, "signature": str(by.signature), "split": "dev", "tries": rows, "best": best + 1}
+    record = {
+        "by": by.name,
+        "signature": str(by.signature),
+        "split": "dev",
+        "tries": rows,
+        "best": best + 1,
+    }
     whole.write_json(out / names.GRID, record)
     whole.write_text(out / names.GRID_PAGE, _page(by, rows, best))
 
 
 def _page(by: Metric, rows: list[dict[str, Any]], best: int) -> str:
-    keys = list(rows[0]["changes"])
-    lines = [
-        f"# {len(rows)} tries on dev, chosen by {by.name}",
-        "",
-        f"| {' | '.join(['try', *keys, by.name])} |",
-        "|---" * (len(keys) + 2) + "|",
-    ]
+    made = []
     for i, row in enumerate(rows):
-        value = by.kind.text(row["value"])
-        cells = [row["folder"], *(str(row["changes"][key]) for key in keys), f"**{value}**" if i == best else value]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"Signature: `{by.signature}`", ""])
+        value = Cell(by.kind.text(row["value"]), tone="best" if i == best else "")
+        made.append(
+            (row["folder"], (*(Cell(str(setting)) for setting in row["changes"].values()), value))
+        )
+    table = Table("", ("try", *rows[0]["changes"], by.name), tuple(made))
+    title = f"# {len(rows)} tries on dev, chosen by {by.name}"
+    return "\n".join(
+        [title, "", *text_tables.markdown_lines(table), f"Signature: `{by.signature}`", ""]
+    )
 
 
 def _told(changes: dict[str, Any]) -> str:

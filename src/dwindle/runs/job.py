@@ -1,6 +1,8 @@
-"""A job: a recipe that is carried out in the folder of a run. Knows whom it lets in and what is done; no model.
+"""A job: a recipe that is carried out in the folder of a run. Knows whom it lets in and what is
+done; no model.
 
-Files appear whole or not at all, so a step that was cut off is simply not done, and is taken up again.
+Files appear whole or not at all, so a step that was cut off is simply not done, and is taken up
+again.
 """
 
 import contextlib
@@ -15,10 +17,11 @@ import filelock
 
 from dwindle.data.example import Example, Split
 from dwindle.data.load import load
-from dwindle.folder import machine, names, processes, scores, whole
-from dwindle.folder.run import Run
+from dwindle.runfiles import names, scores, whole
+from dwindle.runfiles.run import Run
 from dwindle.runs import launch, recipe
 from dwindle.runs.recipe import Recipe
+from dwindle.system import machine, processes
 
 _SHOWN = 4  # differing keys in a refusal
 
@@ -40,7 +43,8 @@ class Job(Run):
         return self._examples[split]
 
     def done(self, stage: str) -> bool:
-        """Whether a step is done: it says so, and what it left is there. Scores must be of the outputs that are."""
+        """True if a step is done: it says so, and its files are there. Scores must be of the
+        outputs that are."""
         if stage == "score":
             return scores.fit(self.path)
         left = self.model.is_dir() if stage == "train" else self.file(names.OUTPUTS) is not None
@@ -48,7 +52,8 @@ class Job(Run):
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
-        """Time a step and write down that it is done. What the caller puts into the dictionary is kept with it."""
+        """Time a step and write down that it is done. What the caller puts into the dictionary is
+        kept with it."""
         began, clock = _now(), time.monotonic()
         counts: dict[str, Any] = {}
         yield counts
@@ -64,13 +69,15 @@ class Job(Run):
 
 @contextlib.contextmanager
 def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
-    """The job of a recipe in a folder that is new, or has this recipe; nobody else may work in it meanwhile."""
+    """The job of a recipe in a folder that is new or has this recipe, for this command alone."""
     with _locked(folder):
         if processes.first():
             if (folder / names.RECIPE).exists():
                 _same(folder, wanted)
             elif any(p.name not in (names.LOCK, names.START) for p in folder.iterdir()):
-                raise ValueError(f"{folder} holds files but no run: choose an empty folder, or a new one")
+                raise ValueError(
+                    f"{folder} holds files but no run: choose an empty folder, or a new one"
+                )
             else:
                 whole.write_text(folder / names.RECIPE, recipe.text(wanted))
             if not (folder / names.RECORD).exists():
@@ -84,7 +91,9 @@ def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
 def find(folder: Path) -> Job:
     """The job whose run a folder holds."""
     if not (folder / names.RECIPE).is_file() or not (folder / names.RECORD).is_file():
-        raise ValueError(f"{folder} holds no run: make one with 'dwindle run RECIPE --out {folder}'")
+        raise ValueError(
+            f"{folder} holds no run: make one with 'dwindle run RECIPE --out {folder}'"
+        )
     job = Job(folder, recipe.read(folder / names.RECIPE))
     where = job.record.get("start")
     job.start = None if where is None else Path(os.path.normpath(folder / where))
@@ -94,16 +103,20 @@ def find(folder: Path) -> Job:
 def _same(folder: Path, wanted: Recipe) -> None:
     differing = recipe.changes(recipe.read(folder / names.RECIPE), wanted)
     if differing:
-        shown = [f"{change.key} is {change.before!r} there and {change.after!r} here" for change in differing]
+        shown = [
+            f"{change.key} is {change.before!r} there and {change.after!r} here"
+            for change in differing
+        ]
         more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
         raise ValueError(
-            f"{folder} is the run of another recipe ({'; '.join(shown[:_SHOWN])}{more}): choose another --out"
+            f"{folder} is the run of another recipe ({'; '.join(shown[:_SHOWN])}{more}): choose "
+            "another --out"
         )
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Only one command at a time works in a folder. Processes that were launched together are one command."""
+    """One command at a time works in a folder. Processes launched together are one command."""
     if not processes.first():
         yield
         return
@@ -112,7 +125,9 @@ def _locked(folder: Path) -> Iterator[None]:
         with filelock.FileLock(folder / names.LOCK, timeout=0):
             yield
     except filelock.Timeout:
-        raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
+        raise ValueError(
+            f"another process is working in {folder}: wait for it, or choose another folder"
+        ) from None
 
 
 def _now() -> str:

@@ -2,7 +2,7 @@
 
 import torch
 
-from dwindle.folder import processes
+from dwindle.system import processes
 
 
 def wait() -> None:
@@ -16,4 +16,6 @@ def wait() -> None:
 def device() -> torch.device:
     """The accelerator of this process, or the CPU."""
     found = torch.accelerator.current_accelerator(check_available=True)
-    return torch.device("cpu") if found is None else torch.device(found.type, processes.local_rank())
+    return (
+        torch.device("cpu") if found is None else torch.device(found.type, processes.local_rank())
+    )

@@ -1,7 +1,8 @@
-"""What a recipe would do, before it does it: what is read, fetched, trained and decoded, and what that takes.
+"""The plan of a recipe before it runs: what is read, fetched, trained, decoded; what it takes.
 
-Nothing is fetched or trained. Examples that are on this machine are read as for a run, counted, and a few hundred are
-looked at for their length in words. Memory and disk are sums of what is known for sure; what comes on top is said.
+Nothing is fetched or trained. Examples that are on this machine are read as for a run, counted, and
+a few hundred are looked at for their length in words. Memory and disk are sums of what is known for
+sure; what comes on top is said.
 """
 
 import shutil
@@ -11,10 +12,10 @@ from pathlib import Path
 
 from dwindle.data.example import SPLITS, Example, Split
 from dwindle.data.hub import PREFIX
-from dwindle.data.load import load
+from dwindle.data.load import FETCHED, load
 from dwindle.data.settings import DataSettings
-from dwindle.folder import names
 from dwindle.models.size import parameters
+from dwindle.runfiles import names
 from dwindle.runs import job, steps
 from dwindle.runs.recipe import Recipe
 from dwindle.training.checkpoints import KEPT
@@ -23,15 +24,14 @@ FLOAT = 4
 """Bytes of a weight, a gradient, a moment."""
 _MOMENTS = {"adagrad": 1, "adam": 2, "adamw": 2}
 _OUTPUT = 3
-"""The output distribution of a batch is held as logits, as log-probabilities and as their gradient."""
+"""The output distribution is held as logits, as log-probabilities and as their gradient."""
 _LOOKED_AT = 300
-_HUB = {"cnndm": "abisee/cnn_dailymail", "wmt14-en-de": "wmt14", "wmt14-en-fr": "wmt14"}
-"""Corpora that are fetched where no path is given."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The examples of one recipe: how many of each split, and how long. Nothing is known of those on the hub."""
+    """The examples of one recipe: how many of each split, and how long. Nothing is known of those
+    on the hub."""
 
     settings: DataSettings
     counts: dict[Split, int]
@@ -79,12 +79,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a recipe would do: its starts first, the recipe itself last."""
+    """Steps of a recipe: its starts first, the recipe itself last."""
 
     stages: tuple[Stage, ...]
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """What to print: a word, and a sentence."""
+        """Lines to print: a word, and a sentence."""
         yield from self._data()
         for stage in self.stages:
             yield from _training(stage)
@@ -99,7 +99,11 @@ class Plan:
             where = f" in {last.corpus.settings.path}" if last.corpus.settings.path else ""
             yield "read", f"{last.corpus.settings.corpus}{where}: {counts} examples"
         else:
-            yield "fetch", f"the data set {_on_hub(last.corpus.settings)} from the hub, if it is not in its cache"
+            yield (
+                "fetch",
+                f"the data set {_on_hub(last.corpus.settings)} from the hub, if it is not in its "
+                "cache",
+            )
         for stage in self.stages:
             start = stage.recipe.model.start
             if start is not None and not Path(start).is_dir():
@@ -135,14 +139,18 @@ def _corpus(settings: DataSettings) -> Corpus:
     image = some[0].image
     source = _mean([len(e.source.split()) if e.image is None else e.image.shape[0] for e in some])
     return Corpus(
-        settings, counts, source, _mean([len(e.target.split()) for e in some]), image.shape[1] if image else 0
+        settings,
+        counts,
+        source,
+        _mean([len(e.target.split()) for e in some]),
+        image.shape[1] if image else 0,
     )
 
 
 def _on_hub(settings: DataSettings) -> str | None:
     """The name of a data set that would be fetched."""
     if settings.path is None:
-        return _HUB.get(settings.corpus)
+        return FETCHED.get(settings.corpus)
     return settings.path.removeprefix(PREFIX) if settings.path.startswith(PREFIX) else None
 
 
@@ -164,12 +172,18 @@ def _training(stage: Stage) -> Iterator[tuple[str, str]]:
     elif stage.updates is None or stage.examples is None:
         yield "train", f"{name}: {settings.epochs} epochs, in {stage.folder}"
     else:
-        batch = f"{settings.batch_size}" + (f" x {settings.accumulate}" if settings.accumulate > 1 else "")
-        yield "train", f"{name}: {stage.updates:,} updates of {batch} examples{_lengths(stage)}, in {stage.folder}"
+        batch = f"{settings.batch_size}" + (
+            f" x {settings.accumulate}" if settings.accumulate > 1 else ""
+        )
+        yield (
+            "train",
+            f"{name}: {stage.updates:,} updates of {batch} examples{_lengths(stage)}, in "
+            f"{stage.folder}",
+        )
 
 
 def _lengths(stage: Stage) -> str:
-    """How much is read in all updates, in words: what a word is in tokens, only the vocabulary knows."""
+    """The amount that is read in all updates, in words: tokens are known to the vocabulary."""
     corpus, model = stage.corpus, stage.recipe.model
     if not corpus.counts or stage.examples is None:
         return ""
@@ -177,7 +191,10 @@ def _lengths(stage: Stage) -> str:
     target = stage.examples * min(corpus.target, model.target_length)
     what = "regions" if corpus.width else "words"
     epochs = stage.examples / corpus.counts["train"]
-    return f" ({epochs:.1f} epochs; about {_count(source)} {what} of sources, {_count(target)} words of targets)"
+    return (
+        f" ({epochs:.1f} epochs; about {_count(source)} {what} of sources, {_count(target)} words "
+        "of targets)"
+    )
 
 
 def _decoding(last: Stage) -> str:
@@ -185,8 +202,9 @@ def _decoding(last: Stage) -> str:
     items = "all test items" if count is None else f"{count:,} test items"
     if last.recipe.model.kind == "lead-3":
         return f"{items}: their first three sentences"
-    return f"{items}, {settings.beams} beams, up to {settings.max_length} tokens each; metrics: " + ", ".join(
-        last.recipe.metrics
+    return (
+        f"{items}, {settings.beams} beams, up to {settings.max_length} tokens each; metrics: "
+        + ", ".join(last.recipe.metrics)
     )
 
 
@@ -196,7 +214,8 @@ def _memory(stages: Sequence[Stage]) -> str:
     if not needs:
         return "known when the checkpoint was fetched, or nothing is trained"
     return (
-        f"at least {_bytes(max(needs))} in training: weights, gradients, the optimiser's moments and the output "
+        f"at least {_bytes(max(needs))} in training: weights, gradients, the optimiser's moments "
+        "and the output "
         "distribution of a batch, in float32; activations come on top (--smoke measures)"
     )
 
@@ -210,14 +229,17 @@ def _needed(stage: Stage) -> int | None:
 
 
 def _disk(stages: Sequence[Stage]) -> str:
-    """Checkpoints, of which one more is written before an old one goes, the model, and the coverage of the outputs."""
+    """Checkpoints, of which one more is written before an old one goes, the model, and the coverage
+    of the outputs."""
     total, unknown = 0, False
     for stage in stages:
         settings = stage.recipe.training
         if settings is None or stage.done:
             continue
         unknown |= stage.weights is None
-        total += (stage.weights or 0) * FLOAT * ((KEPT + 1) * (1 + _MOMENTS[settings.optimiser]) + 1)
+        total += (
+            (stage.weights or 0) * FLOAT * ((KEPT + 1) * (1 + _MOMENTS[settings.optimiser]) + 1)
+        )
     last = stages[-1]
     total += (
         2
@@ -230,7 +252,10 @@ def _disk(stages: Sequence[Stage]) -> str:
     free = shutil.disk_usage(place).free
     more = " and the weights of the checkpoint, several times" if unknown else ""
     warning = "; that is not enough" if total > free else ""
-    return f"up to {_bytes(total)}{more} in {last.folder} and its starts, {_bytes(free)} are free{warning}"
+    return (
+        f"up to {_bytes(total)}{more} in {last.folder} and its starts, {_bytes(free)} are "
+        f"free{warning}"
+    )
 
 
 def _bytes(count: float) -> str:

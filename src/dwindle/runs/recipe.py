@@ -1,29 +1,29 @@
 """A recipe: data, model, training, decoding and metrics of one system, read strictly from YAML.
 
-A recipe may take over all of another (``base: cnndm/pg``) and change some keys, and may continue another's model
-(``start: cnndm/pg``), whose whole recipe then stands inside it: a resolved recipe needs no other file. Knows how
-settings are written down, not what the rooms make of them.
+A recipe may take over all of another (``base: cnndm/pg``) and change some keys, and may continue
+another's model (``start: cnndm/pg``), whose whole recipe then stands inside it: a resolved recipe
+needs no other file. Knows how settings are written down, not what the rooms make of them.
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dwindle.data.example import Split
 from dwindle.data.settings import DataSettings
-from dwindle.folder.purpose import ASKED, LABEL, Purpose, purpose
 from dwindle.generation.settings import DecodingSettings
 from dwindle.metrics import paper
 from dwindle.models.settings import ModelSettings
 from dwindle.runs import schema, shelf
+from dwindle.settings.purpose import ASKED, LABEL, Purpose, purpose
 from dwindle.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Several values for some settings, one combination of which is chosen on dev; see `dwindle.runs.grid`."""
+    """Several values for some settings; dev chooses a combination: see `dwindle.runs.grid`."""
 
     by: str
     """The metric that chooses."""
@@ -32,10 +32,15 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not self.values or not all(self.values.values()):
-            raise ValueError("grid.values: give each setting one value or more, as in {model.layers: [1, 2]}")
+            raise ValueError(
+                "grid.values: give each setting one value or more, as in {model.layers: [1, 2]}"
+            )
         for key in self.values:
             if key.split(".")[0] not in ("model", "training", "decoding"):
-                raise ValueError(f"grid.values has {key}: a grid is over settings of model, training and decoding")
+                raise ValueError(
+                    f"grid.values has {key}: a grid is over settings of model, training and "
+                    "decoding"
+                )
 
 
 @dataclass(frozen=True)
@@ -43,40 +48,42 @@ class Recipe:
     """One system, from its data to its scores."""
 
     data: DataSettings
-    """What is read."""
+    """The corpus."""
     model: ModelSettings
-    """What is built, or where its weights come from."""
+    """The model that is built, or whose weights are loaded."""
     decoding: DecodingSettings
-    """How outputs are written."""
+    """The search for outputs."""
     metrics: list[str] = field(metadata=ASKED)
-    """What is measured, by the names of ``dwindle score``."""
+    """Metrics to score the outputs with, by the names of ``dwindle score``."""
     training: TrainingSettings | None = None
-    """How it is trained; null for a model that is used as it is."""
+    """The training of the model; null for a model that is used as it is."""
     start: "Recipe | None" = None
     """The recipe whose trained model this one continues."""
     split: Split = field(default="test", metadata=ASKED)
-    """What is decoded and scored."""
+    """Split that is decoded and scored (default ``test``)."""
     grid: Grid | None = None
-    """Settings to be chosen on dev."""
+    """Settings that are chosen on dev."""
     seed: int = field(default=1, metadata=ASKED)
-    """Of fresh weights, order and dropout."""
+    """Seed of new weights, of the order of examples and of dropout."""
     name: str = field(default="", metadata=LABEL)
-    """Its file's name; a shipped one is called by it."""
+    """Name of its file; a shipped recipe is called by it."""
     about: str = field(default="", metadata=LABEL)
-    """One line."""
+    """Description in one line."""
     row: str | None = field(default=None, metadata=LABEL)
-    """The row of the paper's tables that it is."""
+    """Row of the paper's tables that it repeats."""
     scale: str | None = field(default=None, metadata=LABEL)
-    """What it takes to run."""
+    """Machine and time that it needs."""
     published: dict[str, float] = field(default_factory=dict, metadata=LABEL)
-    """Figures to show beside its own, by the names of metrics; of a row of the paper, the paper's."""
+    """Figures to show beside its own, by metric; for a row of the paper, the paper's."""
 
     def __post_init__(self) -> None:
         if self.start and self.model.start:
             raise ValueError("start names a recipe and model.start a checkpoint: keep one of them")
         fresh = not (self.start or self.model.start or self.model.kind == "lead-3")
         if fresh and self.training is None:
-            raise ValueError("nothing was ever trained here: give it training, a start, or a model.start")
+            raise ValueError(
+                "nothing was ever trained here: give it training, a start, or a model.start"
+            )
 
 
 def read(name: str | Path, changes: Sequence[str] = ()) -> Recipe:
@@ -102,21 +109,26 @@ class Change:
     before: Any
     after: Any
     purpose: Purpose
-    """What the setting is for; see ``dwindle.folder.purpose``. Never a label: those make no other recipe."""
+    """The setting's purpose, see ``dwindle.settings.purpose``. Never a label."""
 
     def __str__(self) -> str:
         return f"{self.key}: {_shown(self.before)} → {_shown(self.after)}"
 
 
 def changes(one: "Recipe | Mapping[str, Any]", two: "Recipe | Mapping[str, Any]") -> list[Change]:
-    """In what two recipes differ, labels left out. Either may be a recipe as plain values, as a run folder has it."""
-    a, b = (dict(flat(schema.plain(r) if isinstance(r, Recipe) else r)) for r in (one, two))
-    found = [Change(key, a.get(key), b.get(key), purpose_of(key)) for key in {**a, **b} if a.get(key) != b.get(key)]
+    """In what two recipes differ, labels left out. Either may be a recipe as plain values, as a run
+    folder has it."""
+    a, b = (dict(schema.flat(schema.plain(r) if isinstance(r, Recipe) else r)) for r in (one, two))
+    found = [
+        Change(key, a.get(key), b.get(key), purpose_of(key))
+        for key in {**a, **b}
+        if a.get(key) != b.get(key)
+    ]
     return [change for change in found if change.purpose != "label"]
 
 
 def purpose_of(key: str) -> Purpose:
-    """What the setting of a dotted key is for."""
+    """The purpose of the setting with this dotted key."""
     own = key
     while own.startswith("start."):
         own = own.removeprefix("start.")
@@ -138,12 +150,3 @@ def _purposes() -> dict[str, Purpose]:
 
 def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
-
-
-def flat(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings by their dotted keys."""
-    for key, value in mapping.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value

@@ -1,24 +1,31 @@
-"""Strict reading: plain values (what YAML gives) -> frozen dataclasses, by their fields and types alone.
+"""Strict reading: plain values (from YAML) -> frozen dataclasses, by fields and types alone.
 
-An unknown key fails with the nearest known one, a wrong type with the key, the value and what was expected.
-Any dataclass of plain types will do, so a new setting in a room needs no line here. Knows no setting.
+An unknown key fails with the nearest known one, a wrong type with the key, the value and what was
+expected. Any dataclass of plain types will do, so a new setting in a room needs no line here. Knows
+no setting.
 """
 
 import difflib
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 T = TypeVar("T")
-_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML of plain values in which a key stands once, and 1e-4 is a number as it is in YAML 1.2."""
+    """YAML of plain values in which a key stands once, and 1e-4 is a number as in YAML 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key) for key, _ in node.value]
@@ -29,7 +36,9 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return mapping
 
 
-_Loader.yaml_implicit_resolvers = {k: list(v) for k, v in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+_Loader.yaml_implicit_resolvers = {
+    k: list(v) for k, v in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 _FLOAT = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(_FLOAT), list("-+.0123456789"))
 
@@ -41,14 +50,18 @@ def load(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f", line {mark.line + 1}" if mark else ""
-        raise ValueError(f"{where}{at} is not YAML ({getattr(error, 'problem', None) or error})") from None
+        raise ValueError(
+            f"{where}{at} is not YAML ({getattr(error, 'problem', None) or error})"
+        ) from None
     except ValueError as error:
         raise ValueError(f"{where} {error}") from None
 
 
 def dump(value: Any) -> str:
     """A plain value as YAML, keys in their order."""
-    text: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=100)
+    text: str = yaml.dump(
+        value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=100
+    )
     return text
 
 
@@ -63,10 +76,21 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
+def flat(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings by their dotted keys."""
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
 def parse(kind: type[T], value: Any, path: str = "") -> T:
-    """Build the dataclass ``kind`` from a mapping. ``path`` is where it stands: ``training.`` or nothing."""
+    """Build the dataclass ``kind`` from a mapping at ``path``: ``training.`` or nothing."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{path.rstrip('.') or 'a recipe'} is {value!r}: write keys and values there")
+        raise ValueError(
+            f"{path.rstrip('.') or 'a recipe'} is {value!r}: write keys and values there"
+        )
     hints = get_type_hints(kind)
     known = [field.name for field in fields(kind) if field.init]  # type: ignore[arg-type]
     for key in value:
@@ -74,14 +98,20 @@ def parse(kind: type[T], value: Any, path: str = "") -> T:
             hint = nearest(str(key), known, path) or f"choose from {', '.join(known)}"
             raise ValueError(f"no key is called {path}{key}: {hint}")
     for field in fields(kind):  # type: ignore[arg-type]
-        if field.name not in value and field.default is MISSING and field.default_factory is MISSING:
+        if (
+            field.name not in value
+            and field.default is MISSING
+            and field.default_factory is MISSING
+        ):
             raise ValueError(f"{path}{field.name} is missing: write {_expected(hints[field.name])}")
     read = {key: _read(hints[key], value[key], f"{path}{key}") for key in value}
     try:
         return kind(**read)
     except ValueError as error:
         room = path.rstrip(".")
-        raise ValueError(str(error) if str(error).startswith(room) else f"{room}: {error}") from None
+        raise ValueError(
+            str(error) if str(error).startswith(room) else f"{room}: {error}"
+        ) from None
 
 
 def nearest(key: str, known: Sequence[str], path: str = "") -> str:
@@ -100,9 +130,14 @@ def _read(hint: Any, value: Any, path: str) -> Any:
         if member is not None:
             return _read(member, value, path)
     if origin in (list, tuple, Sequence) and isinstance(value, list):
-        return (list if origin is list else tuple)(_read(arguments[0], v, f"{path}[{i}]") for i, v in enumerate(value))
+        return (list if origin is list else tuple)(
+            _read(arguments[0], v, f"{path}[{i}]") for i, v in enumerate(value)
+        )
     if origin in (dict, Mapping) and isinstance(value, Mapping):
-        return {_read(arguments[0], k, path): _read(arguments[1], v, f"{path}.{k}") for k, v in value.items()}
+        return {
+            _read(arguments[0], k, path): _read(arguments[1], v, f"{path}.{k}")
+            for k, v in value.items()
+        }
     if origin is Literal and any(value == a and type(value) is type(a) for a in arguments):
         return value
     if hint is Any or type(value) is hint:
@@ -113,7 +148,7 @@ def _read(hint: Any, value: Any, path: str) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    """Whether ``value`` has the shape of a ``hint``, a member of a union."""
+    """True if ``value`` has the shape of a ``hint``, a member of a union."""
     origin = get_origin(hint) or hint
     if isinstance(value, Mapping):
         return is_dataclass(hint) or origin in (dict, Mapping)

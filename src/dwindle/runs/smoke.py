@@ -1,5 +1,6 @@
-"""A recipe from end to end in minutes: three updates and three test items, on the real data and the real checkpoint, so
-that what would break after days breaks now. Starts are shortened alike. What is prepared of the data is kept.
+"""A recipe from end to end in minutes: three updates and three test items, on the real data and the
+real checkpoint, so that what would break after days breaks now. Starts are shortened alike. What is
+prepared of the data is kept.
 """
 
 import resource
@@ -9,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dwindle.data.settings import Size
-from dwindle.folder.run import Run
+from dwindle.runfiles.run import Run
 from dwindle.runs import steps
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
@@ -21,12 +22,15 @@ _ABOUT = "Smoke test"
 
 
 def smoke(wanted: Recipe, folder: Path | None, say: Say) -> Job:
-    """Run the shortened recipe in a folder of its own, ``folder`` or one beside the runs. An earlier one goes."""
+    """Run the shortened recipe in a folder of its own, ``folder`` or one beside the runs. An
+    earlier one goes."""
     place = folder or steps.ROOT / "smoke" / wanted.name
     if _was_smoke(place):
         shutil.rmtree(place)
     done = steps.run(shortened(wanted), place, place / "start" if wanted.start else None, say)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
     say(f"{done}: all steps work; this process held {peak / 1e9:.1f} GB at most")
     return done
 
@@ -44,7 +48,14 @@ def shortened(wanted: Recipe) -> Recipe:
 
 def _short(training: TrainingSettings) -> TrainingSettings:
     """Few updates, each logged, with a checkpoint in between and the loss on dev at the end."""
-    return replace(training, steps=UPDATES, epochs=None, log_every=1, save_every=UPDATES - 1, eval_every=UPDATES)
+    return replace(
+        training,
+        steps=UPDATES,
+        epochs=None,
+        log_every=1,
+        save_every=UPDATES - 1,
+        eval_every=UPDATES,
+    )
 
 
 def _was_smoke(folder: Path) -> bool:

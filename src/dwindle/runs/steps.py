@@ -1,7 +1,8 @@
-"""The steps of a run, train, generate, score: each reads the folder, does its part, and is skipped where it is done.
+"""The steps of a run, train, generate, score: each reads the folder, does its part, and is skipped
+where it is done.
 
-Launched as several processes, they train together and each decodes its share. Knows the order of things; what a step
-does is the business of its room.
+Launched as several processes, they train together and each decodes its share. Knows the order of
+things; what a step does is the business of its room.
 """
 
 import contextlib
@@ -18,25 +19,32 @@ from rich.progress import Progress
 
 from dwindle.data.example import SPLITS
 from dwindle.data.prepared import fingerprint
-from dwindle.folder import machine, names, outputs, processes, scores, traces, whole
 from dwindle.generation import tracing
 from dwindle.generation.decode import decode, output
 from dwindle.metrics import catalogue, layout, significance
-from dwindle.metrics.score import Statistics, reduce
+from dwindle.metrics.score import Metric, Statistics, reduce
 from dwindle.models import build as models
 from dwindle.models.top_down_codec import RegionCodec
+from dwindle.runfiles import names, outputs, scores, traces, whole
 from dwindle.runs import job, launch, recipe
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
+from dwindle.system import machine, processes
 from dwindle.training.train import train as fit
 
 ROOT = Path("runs")
-"""Where runs live that were given no folder: each under its recipe's name, so a start is shared by all who need it."""
+"""Home of runs that were given no folder: each lies under its recipe's name, so a start is shared
+by all who need it."""
 Say = Callable[[str], None]
 
 
-def run(wanted: Recipe, folder: Path | None = None, start: Path | None = None, say: Say = lambda sentence: None) -> Job:
-    """All steps. The recipe's start is trained first: in ``start``, or beside or inside the run's folder."""
+def run(
+    wanted: Recipe,
+    folder: Path | None = None,
+    start: Path | None = None,
+    say: Say = lambda sentence: None,
+) -> Job:
+    """All steps. The recipe's start is trained first: in ``start``, or beside or inside the run."""
     with prepared(wanted, folder, start, say) as made:
         train(made, say)
         generate(made, say)
@@ -60,8 +68,8 @@ def prepared(wanted: Recipe, folder: Path | None, start: Path | None, say: Say) 
 
 
 def _check(run: Job) -> None:
-    """What is wrong with the metrics, or with the data of any split, is said before anything is trained."""
-    catalogue.find(run.recipe.metrics)
+    """Report errors in the metrics, or in the data of any split, before anything is trained."""
+    metrics(run.recipe)
     for split in SPLITS if run.recipe.training else SPLITS[-1:]:
         run.examples(split)
 
@@ -75,7 +83,7 @@ def _check_images(run: Job, codec: Any) -> None:
 
 
 def beside(folder: Path, wanted: Recipe) -> Path:
-    """Where the start of a recipe lives: with the other runs if this one does, else inside its folder."""
+    """The folder for the start of a recipe: beside this run if runs lie there, else inside it."""
     shared = folder == ROOT / wanted.name and wanted.start and wanted.start.name
     return ROOT / wanted.start.name if shared else folder / names.START  # type: ignore[union-attr]
 
@@ -90,10 +98,16 @@ def train(run: Job, say: Say) -> None:
         model, codec = _built(run)
         _check_images(run, codec)
         examples, dev = run.examples("train"), run.examples("dev")
-        cut = fit(model, codec, examples, dev, settings, run.path, run.recipe.seed, run.recipe.decoding)
+        cut = fit(
+            model, codec, examples, dev, settings, run.path, run.recipe.seed, run.recipe.decoding
+        )
         if processes.first():
             models.save(model, codec, run.model)
-        counts |= {"examples": len(examples), "truncated": cut, "parameters": model.num_parameters()}
+        counts |= {
+            "examples": len(examples),
+            "truncated": cut,
+            "parameters": model.num_parameters(),
+        }
     if processes.first():
         shutil.rmtree(run.path / names.CHECKPOINTS, ignore_errors=True)
 
@@ -113,7 +127,15 @@ def generate(run: Job, say: Say) -> None:
             model, codec = models.load(run.model) if run.recipe.training else _built(run)
             model.to(launch.device())
             with _bar(len(examples) // processes.count()) as advance:
-                decode(model, codec, examples, run.recipe.decoding, run.path, advance, layers=run.recipe.model.layers)
+                decode(
+                    model,
+                    codec,
+                    examples,
+                    run.recipe.decoding,
+                    run.path,
+                    advance,
+                    layers=run.recipe.model.layers,
+                )
             launch.wait()
             if processes.first():
                 found = tracing.traces(model, codec, examples, run.recipe.decoding)
@@ -128,20 +150,27 @@ def score_outputs(run: Job, say: Say) -> None:
     if not run.file(names.OUTPUTS):
         raise ValueError(f"{run} has no outputs yet: type dwindle generate {run}")
     say(f"{run}: scoring")
+    for sentence in catalogue.waiting(run.recipe.metrics):
+        say(f"{run}: {sentence}")
     if processes.first():
         found = statistics(run)
-        measured = significance.intervals(found, catalogue.find(run.recipe.metrics))
+        measured = significance.intervals(found, metrics(run.recipe))
         scores.write(run.path, len(found.system), (score.record for score in measured))
     launch.wait()
 
 
 def statistics(run: Job) -> Statistics:
     """The rows of a run's outputs for the recipe's metrics."""
-    return reduce(run.outputs, catalogue.find(run.recipe.metrics), machine.cores())
+    return reduce(run.outputs, metrics(run.recipe), machine.cores())
+
+
+def metrics(wanted: Recipe) -> list[Metric]:
+    """The metrics of a recipe, without those that still ask for an option."""
+    return catalogue.find(catalogue.ready(wanted.metrics))
 
 
 def borrow(run: Job, other: Job) -> None:
-    """Take the trained model of ``other``, if its training was the same: what differs is the decoding alone."""
+    """Take the trained model of ``other``, if nothing but its decoding differs."""
     if run.done("train") or not run.recipe.training or not other.done("train"):
         return
     changed = recipe.changes(run.recipe, other.recipe)
@@ -169,11 +198,14 @@ def _built(run: Job) -> tuple[Any, Any]:
     examples = run.examples("train")
     settings = replace(run.recipe.model, start=_weights(run))
     corpus = fingerprint(examples) if settings.start is None else None
-    return models.build(settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed, corpus)
+    return models.build(
+        settings, lambda: ((e.input, e.references[0]) for e in examples), run.recipe.seed, corpus
+    )
 
 
 def _weights(run: Job) -> str | None:
-    """Where the run's weights come from: the model of its start, or of the start of a start that trained nothing."""
+    """The folder with the weights that a run starts from: those of its start, or of the start of a
+    start that trained nothing."""
     if run.start is None:
         return run.recipe.model.start
     begun = job.find(run.start)
@@ -182,7 +214,9 @@ def _weights(run: Job) -> str | None:
 
 def _lead(run: Job, examples: Iterable[Any]) -> None:
     if processes.first():
-        read = outputs.outputs(run.recipe.data.corpus, (output(example, "") for example in examples))
+        read = outputs.outputs(
+            run.recipe.data.corpus, (output(example, "") for example in examples)
+        )
         outputs.write(run.path / names.OUTPUTS, layout.lead3(read).items)
 
 
@@ -201,8 +235,11 @@ def _full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if getattr(error, "errno", None) != errno.ENOSPC and "No space left on device" not in str(error):
+        if getattr(error, "errno", None) != errno.ENOSPC and "No space left on device" not in str(
+            error
+        ):
             raise
         raise OSError(
-            f"the disk is full while writing {folder}: free some space and continue with the same command"
+            f"the disk is full while writing {folder}: free some space and continue with the same "
+            "command"
         ) from error

@@ -1,1 +1,2 @@
-"""Training: the library's ``Seq2SeqTrainer``, set up from settings. Knows models and examples, nothing of recipes."""
+"""Training: the library's ``Seq2SeqTrainer``, set up from settings. Knows models and examples,
+nothing of recipes."""

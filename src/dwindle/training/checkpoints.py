@@ -1,5 +1,5 @@
-"""Checkpoints on disk: whole or not there. They are written beside their place and moved into it when finished, with a
-list of their files: one that was damaged since is noticed."""
+"""Checkpoints on disk: whole or not there. They are written beside their place and moved into it
+when finished, with a list of their files: one that was damaged since is noticed."""
 
 import hashlib
 import json
@@ -12,6 +12,8 @@ WRITING = ".writing"
 """The folder in which a checkpoint grows. What is found there was never finished."""
 LISTED = "files.json"
 """The digest of each file of a checkpoint."""
+MADE_OF = "made_of.json"
+"""Digests of the texts and the codec that a checkpoint was trained with."""
 KEPT = 2
 """So many at least, the last ones."""
 
@@ -34,11 +36,29 @@ def last_step(folder: Path) -> int:
     return step_of(found[-1]) if found else 0
 
 
-def keep(folder: Path, step: int, count: int = KEPT) -> None:
+def check_same(folder: Path, made_of: dict[str, str]) -> None:
+    """Refuse to go on from checkpoints that were trained with other texts or another codec: the ids
+    of the new ones would mean other words."""
+    found = checkpoints(folder)
+    if not found or not (found[-1] / MADE_OF).is_file():
+        return
+    before = json.loads((found[-1] / MADE_OF).read_text(encoding="utf-8"))
+    other = [name for name in made_of if before.get(name) != made_of[name]]
+    if other:
+        raise ValueError(
+            f"the checkpoints in {folder} were trained with another "
+            f"{' and another '.join(other)}: bring the old files "
+            "back to go on, or train in another folder"
+        )
+
+
+def keep(folder: Path, step: int, count: int = KEPT, made_of: dict[str, str] | None = None) -> None:
     """Move the checkpoint of ``step`` to its place, and let go of all but the last ``count``."""
     name = f"checkpoint-{step}"
     shutil.rmtree(folder / name, ignore_errors=True)  # a whole one is not written twice
     written = folder / WRITING / name
+    if made_of is not None:
+        (written / MADE_OF).write_text(json.dumps(made_of), encoding="utf-8")
     (written / LISTED).write_text(json.dumps(_digests(written)), encoding="utf-8")
     written.rename(folder / name)
     clear(folder)
@@ -53,17 +73,23 @@ def drop_damaged(folder: Path) -> None:
             continue
         shutil.rmtree(path)
         step = last_step(folder)
-        warnings.warn(f"{path} is damaged ({damage}) and removed: training goes on from step {step}", stacklevel=3)
+        warnings.warn(
+            f"{path} is damaged ({damage}) and removed: training goes on from step {step}",
+            stacklevel=3,
+        )
 
 
 def _damage(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint, if anything is."""
+    """The fault of a checkpoint in words; None if it is whole."""
     try:
         listed = json.loads((checkpoint / LISTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return f"its {LISTED} cannot be read"
     found = _digests(checkpoint)
-    return next((f"{name} is not as it was written" for name in listed if found.get(name) != listed[name]), None)
+    return next(
+        (f"{name} is not as it was written" for name in listed if found.get(name) != listed[name]),
+        None,
+    )
 
 
 def _digests(checkpoint: Path) -> dict[str, str]:

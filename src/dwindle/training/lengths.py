@@ -1,4 +1,4 @@
-"""Rows by the lengths of their texts: which are learnt from, and how long each is. Knows no models."""
+"""Rows by the lengths of their texts: those learnt from, and their lengths. Knows no models."""
 
 import warnings
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Picked(Dataset[Any]):
 
     @property
     def cut(self) -> int:
-        """How many sources were too long for the model."""
+        """Number of sources that were too long for the model."""
         return self.rows.cut
 
     @property
@@ -46,28 +46,37 @@ class Picked(Dataset[Any]):
 
 
 def picked(rows: Encoded | Looked, settings: TrainingSettings, end: int | None) -> Picked:
-    """The rows that are left once those that are too long or too unequal are out, which are counted."""
+    """The rows without those that are too long or too unequal, which are counted."""
     if not (settings.clean_length or settings.clean_ratio):
         return Picked(rows)
     kept = clean(sides(rows, end), settings)
     if not kept:
-        raise ValueError("no training examples are left: all are too long or unequal, by clean_length and clean_ratio")
+        raise ValueError(
+            "no training examples are left: all are too long or unequal, by clean_length and "
+            "clean_ratio"
+        )
     if len(kept) < len(rows):
         out = len(rows) - len(kept)
-        warnings.warn(f"{out} of {len(rows)} training examples are too long or unequal and are left out", stacklevel=4)
+        warnings.warn(
+            f"{out} of {len(rows)} training examples are too long or unequal and are left out",
+            stacklevel=4,
+        )
     return Picked(rows, kept)
 
 
 def sides(rows: Encoded | Looked, end: int | None = None) -> Sides:
-    """How many tokens each source and target has. ``end``: a token that does not count where it comes last."""
+    """Number of tokens of each source and target. ``end``: not counted in last place."""
     if isinstance(rows, Looked):
-        raise ValueError("an image has no tokens: leave max_tokens, clean_length and clean_ratio out")
+        raise ValueError(
+            "an image has no tokens: leave max_tokens, clean_length and clean_ratio out"
+        )
     return np.stack([rows.count(column, end) for column in ("input_ids", "labels")], 1)
 
 
 def clean(lengths: Sides, settings: TrainingSettings) -> list[int]:
-    """The places of those that are left: as the Moses script ``clean-corpus-n.perl -ratio R 1 LENGTH`` has it, which
-    fairseq's ``prepare-wmt14en2de.sh`` and ``prepare-wmt14en2fr.sh`` call."""
+    """The places of those that are left: as the Moses script
+    ``clean-corpus-n.perl -ratio R 1 LENGTH`` has it, which fairseq's ``prepare-wmt14en2de.sh`` and
+    ``prepare-wmt14en2fr.sh`` call."""
     keep = np.ones(len(lengths), dtype=bool)
     if settings.clean_length:
         keep &= (lengths <= settings.clean_length).all(1)

@@ -1,4 +1,5 @@
-"""Optimisers and learning rates, from settings. One optimiser has all weights; an encoder may have its own rate."""
+"""Optimisers and learning rates, from settings. One optimiser has all weights; an encoder may have
+its own rate."""
 
 from typing import Any
 
@@ -13,11 +14,14 @@ _NEVER_DECAY = ("bias", "norm")
 
 
 def optimiser(model: PreTrainedModel, settings: TrainingSettings) -> Optimizer:
-    """The optimiser of ``settings`` over the weights of ``model``. An encoder with its own rate comes first."""
+    """The optimiser of ``settings`` for ``model``. An encoder with its own rate comes first."""
     groups = _groups(model, settings)
     if settings.optimiser == "adagrad":
-        fused = all(p.is_cpu for p in model.parameters()) or None  # one pass over the weights, not five; CPUs only
-        return torch.optim.Adagrad(groups, initial_accumulator_value=settings.accumulator, fused=fused)
+        # fused: one pass over the weights, not five; CPUs only
+        fused = all(p.is_cpu for p in model.parameters()) or None
+        return torch.optim.Adagrad(
+            groups, initial_accumulator_value=settings.accumulator, fused=fused
+        )
     kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     return kind(groups, betas=(settings.beta1, settings.beta2))
 
@@ -33,7 +37,7 @@ def schedule(optimizer: Optimizer, settings: TrainingSettings, steps: int, epoch
 
 
 def factor(settings: TrainingSettings, warmup: int, n: int, steps: int, epoch: int) -> float:
-    """What the rate is multiplied with at step ``n``, the first being 1."""
+    """Factor of the learning rate at step ``n``, counted from 1."""
     kind = settings.schedule
     if kind == "noam":
         return float(min(n**-0.5, n * warmup**-1.5))
@@ -62,8 +66,19 @@ def _groups(model: PreTrainedModel, settings: TrainingSettings) -> list[dict[str
             (settings.learning_rate, settings.warmup, others),
         ]
     return [
-        {"params": some, "lr": rate, "warmup": warmup, "weight_decay": settings.weight_decay if decays else 0.0}
+        {
+            "params": some,
+            "lr": rate,
+            "warmup": warmup,
+            "weight_decay": settings.weight_decay if decays else 0.0,
+        }
         for rate, warmup, weights in parts
         for decays in (True, False)
-        if (some := [p for name, p in weights.items() if decays != any(x in name.lower() for x in _NEVER_DECAY)])
+        if (
+            some := [
+                p
+                for name, p in weights.items()
+                if decays != any(x in name.lower() for x in _NEVER_DECAY)
+            ]
+        )
     ]

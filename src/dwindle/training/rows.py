@@ -1,5 +1,6 @@
-"""Examples as a codec's rows. Texts are encoded once and mapped from the user's cache, for all runs that read the same
-corpus with the same codec, and for those that go on; images are read when they are asked for.
+"""Examples as a codec's rows. Texts are encoded once and mapped from the user's cache, for all runs
+that read the same corpus with the same codec, and for those that go on; images are read when they
+are asked for.
 """
 
 import hashlib
@@ -16,8 +17,9 @@ from torch.utils.data import Dataset
 
 from dwindle.data.example import Example
 from dwindle.data.prepared import fingerprint
-from dwindle.folder import cache, whole
 from dwindle.models.codec import Codec, Row
+from dwindle.runfiles import whole
+from dwindle.system import cache
 
 _ABOUT = "rows.json"
 
@@ -25,7 +27,8 @@ _ABOUT = "rows.json"
 class Encoded(Dataset[Row]):
     """The rows of a folder of the cache. Examples without a source or a target are not among them.
 
-    A column is a file of all rows' values one after the other, and a file of the N + 1 places between them.
+    A column is a file of all rows' values one after the other, and a file of the N + 1 places
+    between them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +36,7 @@ class Encoded(Dataset[Row]):
         self.empty: list[str] = about["empty"]
         """The ids of the examples that were left out."""
         self.cut: int = about["cut"]
-        """How many sources were too long for the model."""
+        """Number of sources that were too long for the model."""
         self.lengths = np.load(folder / "lengths.npy", mmap_mode="r")
         """(N,): characters of each source."""
         self._columns = {
@@ -46,10 +49,13 @@ class Encoded(Dataset[Row]):
 
     def __getitem__(self, index: int) -> Row:
         columns = self._columns.items()
-        return {name: _read(values[places[index] : places[index + 1]]) for name, (values, places) in columns}
+        return {
+            name: _read(values[places[index] : places[index + 1]])
+            for name, (values, places) in columns
+        }
 
     def count(self, name: str, end: int | None = None) -> npt.NDArray[np.int64]:
-        """(N,): how many values each row has in a column, an ``end`` that comes last not counted."""
+        """(N,): number of values in each row of a column, without an ``end`` that comes last."""
         values, places = self._columns[name]
         counts: npt.NDArray[np.int64] = np.diff(places)
         return counts if end is None else counts - ((values[places[1:] - 1] == end) & (counts > 0))
@@ -57,7 +63,7 @@ class Encoded(Dataset[Row]):
 
 def encoded(codec: Codec, examples: Sequence[Example]) -> Encoded:
     """The rows of text examples, each with its target."""
-    key = [fingerprint(examples), _codec(codec)]
+    key = [fingerprint(examples), codec_digest(codec)]
     return Encoded(cache.kept("rows", key, lambda made: _write(made, codec, examples)))
 
 
@@ -114,7 +120,10 @@ def _write(folder: Path, codec: Codec, examples: Sequence[Example]) -> None:
             columns[name].add(values)
     for name, column in columns.items():
         column.close(folder / f"{name}.npy")
-    np.save(folder / "lengths.npy", np.frombuffer(lengths, np.int64) if lengths else np.zeros(0, np.int64))
+    np.save(
+        folder / "lengths.npy",
+        np.frombuffer(lengths, np.int64) if lengths else np.zeros(0, np.int64),
+    )
     kinds = {name: column.kind for name, column in columns.items()}
     whole.write_json(folder / _ABOUT, {"empty": empty, "cut": cut, "columns": kinds})
 
@@ -133,12 +142,15 @@ def _read(values: Any) -> list[Any]:
     return words
 
 
-def _codec(codec: Codec) -> str:
+def codec_digest(codec: Codec) -> str:
     """All that a codec's files say."""
     found = hashlib.blake2b(digest_size=12)
     with tempfile.TemporaryDirectory() as folder:
         codec.save_pretrained(Path(folder))
         for file in sorted(Path(folder).rglob("*")):
             if file.is_file():
-                found.update(f"{file.relative_to(folder)} {file.stat().st_size} ".encode() + file.read_bytes())
+                found.update(
+                    f"{file.relative_to(folder)} {file.stat().st_size} ".encode()
+                    + file.read_bytes()
+                )
     return found.hexdigest()

@@ -1,17 +1,20 @@
 """Self-critical training (Rennie et al., 2017): what the model writes is rewarded with CIDEr-D.
 
-For every image a paragraph is drawn from the model, and its reward is measured against that of the paragraph the model
-would write (the greedy one): the advantage. The loss is the drawn paragraph's negative log-likelihood times its
-advantage, a mean over the drawn words of the whole step, on all processes.
+For every image a paragraph is drawn from the model, and its reward is measured against that of the
+paragraph the model would write (the greedy one): the advantage. The loss is the drawn paragraph's
+negative log-likelihood times its advantage, a mean over the drawn words of the whole step, on all
+processes.
 
-All is as in the paper's baseline (lukemelas/image-paragraph-captioning): the paragraph is drawn from the very
-distribution whose likelihood is learnt, dropout and all (train.py, models/AttModel.py: `_sample`); the trigram penalty
-is on the greedy one alone, which has no dropout (the same, `sample_max`; misc/rewards.py). A reward reads the numbers
-of words in the model's vocabulary, so that punctuation and unknown words count, and the end token is a word
-(misc/rewards.py: `array_to_str`; scripts/prepro_ngrams.py). Document frequencies come from the training references.
+All is as in the paper's baseline (lukemelas/image-paragraph-captioning): the paragraph is drawn
+from the very distribution whose likelihood is learnt, dropout and all (train.py,
+models/AttModel.py: `_sample`); the trigram penalty is on the greedy one alone, which has no dropout
+(the same, `sample_max`; misc/rewards.py). A reward reads the numbers of words in the model's
+vocabulary, so that punctuation and unknown words count, and the end token is a word
+(misc/rewards.py: `array_to_str`; scripts/prepro_ngrams.py). Document frequencies come from the
+training references.
 
-Paragraphs are drawn before the loss, for the mean needs the words of the whole step. The likelihood then comes from a
-second pass that meets the same random numbers. It knows no recipe.
+Paragraphs are drawn before the loss, for the mean needs the words of the whole step. The likelihood
+then comes from a second pass that meets the same random numbers. It knows no recipe.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +39,7 @@ from dwindle.training.trainer import Fit
 
 
 class SelfCritical(Fit):
-    """``Fit`` with another loss. The loss on dev is minus the reward of what the model would write."""
+    """``Fit`` with another loss. The loss on dev is minus the reward of the model's outputs."""
 
     codec: RegionCodec
 
@@ -50,14 +53,23 @@ class SelfCritical(Fit):
         *where: Any,
     ) -> None:
         if not isinstance(model, TopDown):
-            raise ValueError(f"self-critical training is for a top-down captioner, not for a {type(model).__name__}")
+            raise ValueError(
+                "self-critical training is for a top-down captioner, not for a "
+                f"{type(model).__name__}"
+            )
         self.scorer = CiderScorer(_read(codec, example) for example in train)
-        self.decoding = DecodingSettings(beams=1, max_length=codec.target_length, soft_trigrams=settings.soft_trigrams)
+        self.decoding = DecodingSettings(
+            beams=1, max_length=codec.target_length, soft_trigrams=settings.soft_trigrams
+        )
         super().__init__(model, codec, train, dev, settings, *where)
 
     def row(self, example: Example) -> Row:
-        """With references as the reward reads them: as long as a paragraph may be, their end counted if it is in."""
-        return {**super().row(example), "references": _read(self.codec, example, self.codec.target_length)}
+        """With references as the reward reads them: as long as a paragraph may be, their end
+        counted if it is in."""
+        return {
+            **super().row(example),
+            "references": _read(self.codec, example, self.codec.target_length),
+        }
 
     def collate(self, rows: list[Row]) -> Batch:
         return {**super().collate(rows), "references": [row["references"] for row in rows]}
@@ -65,12 +77,12 @@ class SelfCritical(Fit):
     def get_batch_samples(
         self, epoch_iterator: Iterator[Batch], num_batches: int, device: torch.device
     ) -> tuple[list[Batch], Tensor | None]:
-        """The micro-batches of a step, each with what the model drew for it in place of its references."""
+        """The micro-batches of a step, each with the model's draws in place of its references."""
         return super().get_batch_samples(map(self.played, epoch_iterator), num_batches, device)
 
     def played(self, batch: Batch) -> Batch:
-        """``labels`` (B, T) become a drawn paragraph, ``advantage`` (B,) says how much better than the greedy one;
-        ``seed`` is of the random numbers that drew it."""
+        """``labels`` (B, T) become a drawn paragraph, ``advantage`` (B,) says how much better than
+        the greedy one; ``seed`` is of the random numbers that drew it."""
         batch = dict(batch)
         references = batch.pop("references")
         seed = int(torch.randint(2**62, ()))
@@ -93,7 +105,9 @@ class SelfCritical(Fit):
         """(B,): CIDEr-D, 0 to 10."""
         words = [[id for id in row if id != IGNORED] for row in labels(sequences, END).tolist()]
         return torch.tensor(
-            self.scorer.rewards(_as_texts(words), references), dtype=torch.float32, device=sequences.device
+            self.scorer.rewards(_as_texts(words), references),
+            dtype=torch.float32,
+            device=sequences.device,
         )
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -103,7 +117,9 @@ class SelfCritical(Fit):
         gain, seed = batch.pop("advantage"), batch.pop("seed")
         with _random(seed, gain.device):
             logits = model(**batch, drawn=0.0).logits
-        nll = F.cross_entropy(logits.transpose(1, 2).float(), batch["labels"], ignore_index=IGNORED, reduction="none")
+        nll = F.cross_entropy(
+            logits.transpose(1, 2).float(), batch["labels"], ignore_index=IGNORED, reduction="none"
+        )
         total: Tensor = (gain.unsqueeze(1) * nll).sum()
         return total / self.count(batch)
 
@@ -119,7 +135,9 @@ def _random(seed: int, device: torch.device) -> Iterator[None]:
 
 def _read(codec: RegionCodec, example: Example, most: int | None = None) -> list[str]:
     """The references as a reward reads them, ``most`` words of each."""
-    return _as_texts([*codec.vocabulary.ids(text.split()), END][:most] for text in example.references)
+    return _as_texts(
+        [*codec.vocabulary.ids(text.split()), END][:most] for text in example.references
+    )
 
 
 def _as_texts(rows: Iterable[Iterable[int]]) -> list[str]:
@@ -128,6 +146,6 @@ def _as_texts(rows: Iterable[Iterable[int]]) -> list[str]:
 
 
 def labels(sequences: Tensor, end: int) -> Tensor:
-    """Sequences (B, 1 + T) from the start token on, as labels (B, T): what follows the end is ignored."""
+    """Sequences (B, 1 + T) from the start on, as labels (B, T), ignoring what follows the end."""
     words = sequences[:, 1:]
     return words.masked_fill(~until_end(words, end), IGNORED)

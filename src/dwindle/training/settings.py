@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from dwindle.folder.purpose import ATTENTION
+from dwindle.settings.purpose import ATTENTION
 
 Optimiser = Literal["adagrad", "adam", "adamw"]
 Schedule = Literal["constant", "linear", "polynomial", "inverse-sqrt", "noam", "step"]
@@ -13,16 +13,35 @@ Objective = Literal["cross-entropy", "self-critical"]
 _NUMBERS: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
     (
         (
-            *("steps", "epochs", "batch_size", "max_tokens", "accumulate", "decay_every", "sampling_every"),
-            *("log_every", "eval_every", "save_every", "average"),
+            "steps",
+            "epochs",
+            "batch_size",
+            "max_tokens",
+            "accumulate",
+            "decay_every",
+            "sampling_every",
+            "log_every",
+            "eval_every",
+            "save_every",
+            "average",
         ),
         lambda x: x >= 1,
         "1 or more",
     ),
     (
         (
-            *("accumulator", "weight_decay", "warmup", "encoder_warmup", "clip", "clip_value", "coverage_loss"),
-            *("power", "soft_trigrams", "clean_length", "clean_ratio", "sampling_step"),
+            "accumulator",
+            "weight_decay",
+            "warmup",
+            "encoder_warmup",
+            "clip",
+            "clip_value",
+            "coverage_loss",
+            "power",
+            "soft_trigrams",
+            "clean_length",
+            "clean_ratio",
+            "sampling_step",
         ),
         lambda x: x >= 0,
         "0 or more",
@@ -34,110 +53,137 @@ _NUMBERS: list[tuple[tuple[str, ...], Callable[[float], bool], str]] = [
     ),
     (("learning_rate", "encoder_learning_rate", "decay"), lambda x: x > 0, "more than 0"),
 ]
-"""Settings that are numbers, which of them are allowed, and how that is said."""
+"""Settings that are numbers: their names, the test of a value, and the allowed range in words."""
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How long, with what, how often. One update of the weights is a step."""
+    """Length, optimiser, schedule, bookkeeping of a training. A *step* is one update of weights."""
 
     steps: int | None = None
-    """How many steps; or else epochs."""
+    """Number of steps. Give either this or ``epochs``."""
     epochs: int | None = None
-    """How many times over the examples. The last batch of an epoch is left out if it is not full."""
+    """Number of passes over the training examples, each without its last batch if not full."""
     batch_size: int = 16
-    """Examples in a batch, over all processes together."""
+    """Number of examples in a batch, over all processes together (default 16)."""
     max_tokens: int | None = None
-    """In place of that, tokens in a batch: its examples times the longest source or target among them, as fairseq
-    counts. ``batch_size`` is then that of dev."""
+    """Tokens in a batch, instead of ``batch_size``: its number of examples times its longest source
+    or target, as fairseq counts. ``batch_size`` then holds for dev only."""
     accumulate: int = 1
-    """Batches in a step."""
+    """Number of batches whose gradients make one step (default 1)."""
     by_length: bool = False
-    """Put examples of similar length into a batch: less padding. With ``max_tokens`` they always are."""
+    """Batch examples of similar length, for less padding. Always on with ``max_tokens``."""
     clean_length: int = 0
-    """Leave out examples with more tokens in source or target, as the Moses script for cleaning does; 0: none."""
+    """Drop examples with more tokens than this in source or target, as Moses' cleaning script does;
+    0 keeps all."""
     clean_ratio: float = 0.0
-    """Leave out examples of which one side has more than this times the tokens of the other; 0: none."""
+    """Drop examples with one side longer than this many times the other in tokens; 0 keeps all."""
     objective: Objective = "cross-entropy"
-    """What is learnt: the reference, or CIDEr-D of what the model writes (images only)."""
+    """``cross-entropy`` with the reference, or ``self-critical``: CIDEr-D of its output (captioner
+    only)."""
     soft_trigrams: float = 0.0
-    """Self-critical: the trigram penalty of the greedy paragraph that a draw is measured against, as in decoding."""
+    """Self-critical training: trigram penalty of the greedy paragraph that a drawn one is compared
+    with, as ``decoding.soft_trigrams``; 0 is off."""
     optimiser: Optimiser = "adam"
-    """Which one."""
+    """Name of the optimiser: ``adam``, ``adamw`` or ``adagrad`` (default ``adam``)."""
     learning_rate: float = 5e-4
-    """The rate that the schedule scales."""
+    """Learning rate that the schedule scales (default 5e-4)."""
     accumulator: float = 0.1
-    """What Adagrad's sums of squares begin with."""
+    """Adagrad: initial value of the sums of squared gradients (default 0.1, as See has it)."""
     beta1: float = 0.9
-    """Adam's memory of gradients."""
+    """Adam: decay of the mean of gradients, from 0 to below 1 (default 0.9)."""
     beta2: float = 0.999
-    """Adam's memory of squares."""
+    """Adam: decay of the mean of squared gradients, from 0 to below 1 (default 0.999)."""
     weight_decay: float = 0.0
-    """AdamW's; biases and norms have none."""
+    """AdamW: weight decay, 0 or more. Biases and norms are not decayed."""
     schedule: Schedule = "constant"
-    """How the rate goes on after the warm-up. Noam: rate x min(n^-0.5, n warmup^-1.5) at step n, as PreSumm's."""
+    """Course of the learning rate after the warm-up: ``constant``, ``linear``, ``polynomial``,
+    ``inverse-sqrt``, ``step`` or ``noam`` (rate x min(n^-0.5, n warmup^-1.5) at step n, as in
+    PreSumm)."""
     warmup: int = 0
-    """Steps in which the rate rises from 0."""
+    """Number of steps in which the learning rate rises from 0."""
     power: float = 1.0
-    """Of the polynomial that falls to 0 at the end."""
+    """Exponent of the ``polynomial`` schedule, which falls to 0 at the end (default 1)."""
     decay: float = 0.85
-    """What the step schedule multiplies the rate with."""
+    """Factor of the ``step`` schedule: the learning rate is multiplied by it every ``decay_every``
+    epochs (default 0.85)."""
     decay_every: int = 5
-    """Epochs between two such."""
+    """Number of epochs to wait before the learning rate is multiplied by ``decay`` (default 5)."""
     encoder_learning_rate: float | None = None
-    """The encoder's own rate, with a warm-up of its own: PreSumm's two optimisers."""
+    """Learning rate of the encoder, if it differs: PreSumm's two optimisers."""
     encoder_warmup: int = 0
-    """The encoder's own warm-up."""
+    """Number of warm-up steps of ``encoder_learning_rate``."""
     clip: float = 0.0
-    """The largest norm of the gradient; 0: any."""
+    """Largest norm of the gradient; 0 does not clip."""
     clip_value: float = 0.0
-    """The largest value, of either sign, of each number of the gradient; 0: any."""
+    """Largest absolute value of each number in the gradient; 0 does not clip."""
     scheduled_sampling: float = 0.0
-    """Captioner: the greatest chance with which it reads a word that it drew itself instead of the reference's; 0: off.
-    The chance begins at 0 and grows by ``sampling_step`` every ``sampling_every`` epochs."""
+    """Captioner: highest probability of reading a word that the model drew itself instead of the
+    reference's; 0 is off. It starts at 0 and grows by ``sampling_step`` every ``sampling_every``
+    epochs."""
     sampling_step: float = 0.05
-    """How much that chance grows at a time."""
+    """Captioner: growth of the probability of ``scheduled_sampling`` at a time (default 0.05)."""
     sampling_every: int = 5
-    """Epochs between two such."""
+    """Captioner: number of epochs after which that probability grows (default 5)."""
     label_smoothing: float = 0.0
-    """The share of a label that goes to all words alike. Library models only."""
+    """Share of a label that is spread over all words, from 0 to below 1. Library models only."""
     coverage_loss: float | None = field(default=None, metadata=ATTENTION)
-    """Pointer-generator with coverage: the weight of the coverage loss. None: as the model has it."""
+    """Pointer-generator with coverage: weight of the coverage loss. None: the model's own."""
     bf16: bool = False
     """Compute in bfloat16 where it is safe; weights stay in float32."""
     fp16: bool = False
-    """Compute in float16 where it is safe, the loss scaled so that no gradient vanishes: for GPUs without bfloat16."""
+    """Compute in float16 where it is safe, the loss scaled so that no gradient vanishes: for GPUs
+    without bfloat16."""
     gradient_checkpointing: bool = False
-    """Forget what layers computed, and compute it again for the gradient: less memory, more time. Library models."""
+    """Recompute activations in the backward pass: less memory, more time. Library models only."""
     workers: int = 0
-    """Processes that make batches ahead of time, in each training process; 0: none, which is best without a GPU."""
+    """Number of processes that prepare batches, for each training process; 0 prepares
+    none, which is best without a GPU."""
     log_every: int = 50
-    """Steps between two points of the curves."""
+    """Number of steps between two points of the training curves (default 50)."""
     eval_every: int | None = None
-    """Steps between two measurements of the loss on dev. None: at the end."""
+    """Number of steps between two measurements of the loss on dev. None: once, at the end."""
     save_every: int = 1000
-    """Steps between two checkpoints, from which a run that was stopped goes on."""
+    """Number of steps between two checkpoints, to resume a stopped run from (default 1000)."""
     average: int = 1
-    """The model is the mean of so many last checkpoints."""
+    """Save the mean of this many last checkpoints as the model (default 1: the last one)."""
     choose: str | None = None
-    """The model is the best on dev of those that ``eval_every`` measures, by ``loss`` or a metric's name. None: the
-    last."""
+    """Save the model that was best on dev at one of the evaluations of ``eval_every``: ``loss``, or
+    the name of a metric. None: the last one."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
-            raise ValueError("training lasts a number of steps or a number of epochs: pass one of the two")
-        for name, options in (("optimiser", Optimiser), ("schedule", Schedule), ("objective", Objective)):
+            raise ValueError(
+                "training lasts a number of steps or a number of epochs: pass one of the two"
+            )
+        for name, options in (
+            ("optimiser", Optimiser),
+            ("schedule", Schedule),
+            ("objective", Objective),
+        ):
             if (given := getattr(self, name)) not in get_args(options):
-                raise ValueError(f"{name}={given!r} is unknown: pass one of {', '.join(get_args(options))}")
+                raise ValueError(
+                    f"{name}={given!r} is unknown: pass one of {', '.join(get_args(options))}"
+                )
         self._check_numbers()
         if self.schedule in ("inverse-sqrt", "noam") and not self.warmup:
-            raise ValueError(f"the schedule {self.schedule} is defined by its warm-up: pass warmup=1 or more")
+            raise ValueError(
+                f"the schedule {self.schedule} is defined by its warm-up: pass warmup=1 or more"
+            )
         if self.soft_trigrams and self.objective != "self-critical":
-            raise ValueError("soft_trigrams belongs to self-critical training: leave it out, or set it in decoding")
+            raise ValueError(
+                "soft_trigrams belongs to self-critical training: leave it out, or set it in "
+                "decoding"
+            )
         if self.scheduled_sampling and self.objective == "self-critical":
-            raise ValueError("self-critical training draws all words anyway: leave scheduled_sampling out")
+            raise ValueError(
+                "self-critical training draws all words anyway: leave scheduled_sampling out"
+            )
         if self.choose and (self.eval_every is None or self.average > 1):
-            raise ValueError("choose takes the best of several evaluations: pass eval_every, and leave average out")
+            raise ValueError(
+                "choose takes the best of several evaluations: pass eval_every, and leave average "
+                "out"
+            )
         if self.bf16 and self.fp16:
             raise ValueError("bf16 and fp16 are two ways to compute: pass one of the two")
 

@@ -13,12 +13,12 @@ from dwindle.data.example import Example
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
 from dwindle.models.top_down import TopDown
-from dwindle.training.checkpoints import checkpoints, drop_damaged, last_step
+from dwindle.training.checkpoints import check_same, checkpoints, drop_damaged, last_step
 from dwindle.training.settings import TrainingSettings
 from dwindle.training.trainer import Fit
 
 if TYPE_CHECKING:
-    from dwindle.training.choosing import Choosing
+    from dwindle.training.selection import Choosing
 
 
 def train(
@@ -31,18 +31,22 @@ def train(
     seed: int,
     decoding: DecodingSettings | None = None,
 ) -> int:
-    """Train ``model`` in place. Checkpoints go to ``folder/checkpoints``, from where the same call goes on after it was
-    stopped; curves for TensorBoard go to ``folder/logs``.
+    """Train ``model`` in place. Checkpoints go to ``folder/checkpoints``, from where the same call
+    goes on after it was stopped; curves for TensorBoard go to ``folder/logs``.
 
-    ``seed`` draws dropout and the order of the examples. ``decoding`` is how dev is written, where the model is chosen
-    by what it writes. Started by ``torchrun`` or ``accelerate launch``, processes share each batch.
+    ``seed`` draws dropout and the order of the examples. ``decoding`` is how dev is written, where
+    the model is chosen by what it writes. Started by ``torchrun`` or ``accelerate launch``,
+    processes share each batch.
 
     Returns:
         How many training sources were cut to the model's length.
     """
     _check(model, settings)
     if settings.eval_every is not None and not dev:
-        raise ValueError(f"eval_every={settings.eval_every}, but there are no dev examples: name some, or leave it out")
+        raise ValueError(
+            f"eval_every={settings.eval_every}, but there are no dev examples: name some, or "
+            "leave it out"
+        )
     if settings.coverage_loss is not None:
         model.config.coverage_loss = settings.coverage_loss
     fit = _trainer(settings)(model, codec, train, dev, settings, folder, seed)
@@ -52,15 +56,20 @@ def train(
     if fit.is_world_process_zero():
         drop_damaged(fit.home)
     fit.accelerator.wait_for_everyone()
+    check_same(fit.home, fit.made_of)
     found = checkpoints(fit.home)
     try:
-        if last_step(fit.home) >= fit.last_step:  # stopped after the last step, before the model was saved
+        # stopped after the last step, before the model was saved
+        if last_step(fit.home) >= fit.last_step:
             fit.restore(found[-1])
         else:
             fit.train(resume_from_checkpoint=str(found[-1]) if found else None)
     except KeyboardInterrupt:
         step = last_step(fit.home)
-        print(f"stopped at step {fit.state.global_step}: the same command goes on from step {step}", file=sys.stderr)
+        print(
+            f"stopped at step {fit.state.global_step}: the same command goes on from step {step}",
+            file=sys.stderr,
+        )
         raise
     if settings.average > 1:
         fit.average()
@@ -80,7 +89,7 @@ def _chooser(
 ) -> "Choosing | None":
     if settings.choose is None:
         return None
-    from dwindle.training.choosing import Choosing  # needs the metrics
+    from dwindle.training.selection import Choosing  # needs the metrics
 
     return Choosing(settings.choose, codec, dev, decoding or DecodingSettings(), folder)
 
@@ -96,14 +105,27 @@ def _trainer(settings: TrainingSettings) -> type[Fit]:
 def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
     """Refuse what this model cannot be trained with."""
     if settings.label_smoothing and isinstance(model, Carrier):
-        raise ValueError(f"{type(model).__name__} has its own loss, without label smoothing: leave label_smoothing out")
+        raise ValueError(
+            f"{type(model).__name__} has its own loss, without label smoothing: leave "
+            "label_smoothing out"
+        )
     if settings.gradient_checkpointing and not model.supports_gradient_checkpointing:
-        raise ValueError(f"{type(model).__name__} cannot forget and compute again: leave gradient_checkpointing out")
+        raise ValueError(
+            f"{type(model).__name__} cannot forget and compute again: leave "
+            "gradient_checkpointing out"
+        )
     if settings.scheduled_sampling and not isinstance(model, TopDown):
         raise ValueError(
-            f"scheduled_sampling is of a top-down captioner, not of a {type(model).__name__}: leave it out"
+            f"scheduled_sampling is of a top-down captioner, not of a {type(model).__name__}: "
+            "leave it out"
         )
     if settings.fp16 and not torch.accelerator.is_available():
-        raise ValueError("fp16 is for GPUs, and there is none here: set training.fp16=false, or training.bf16=true")
+        raise ValueError(
+            "fp16 is for GPUs, and there is none here: set training.fp16=false, or "
+            "training.bf16=true"
+        )
     if settings.coverage_loss is not None and not getattr(model.config, "coverage", False):
-        raise ValueError("coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave it out")
+        raise ValueError(
+            "coverage_loss is for a pointer-generator with coverage: set coverage: true, or leave "
+            "it out"
+        )

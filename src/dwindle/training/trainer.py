@@ -1,10 +1,12 @@
 """``Fit``: the library's trainer with this project's examples, loss, optimisers and checkpoints.
 
-It differs from ``Seq2SeqTrainer`` in four things. The loss of a step is a mean over all its items, however they are
-spread over micro-batches and processes. The order of examples is a function of seed and epoch. Optimisers and rates
-are those of ``TrainingSettings``. A checkpoint is whole or not there.
+It differs from ``Seq2SeqTrainer`` in four things. The loss of a step is a mean over all its items,
+however they are spread over micro-batches and processes. The order of examples is a function of
+seed and epoch. Optimisers and rates are those of ``TrainingSettings``. A checkpoint is whole or not
+there.
 
-Another objective is a subclass: override ``loss``, and ``count`` if it is not a mean over label tokens.
+Another objective is a subclass: override ``loss``, and ``count`` if it is not a mean over label
+tokens.
 """
 
 import math
@@ -15,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.tensorboard import SummaryWriter
@@ -29,39 +30,52 @@ from transformers import (
 from transformers.integrations import TensorBoardCallback
 
 from dwindle.attaching.carrier import Carrier
-from dwindle.attaching.library import INSTALL, missing
+from dwindle.attaching.library import missing, refusal, takes
 from dwindle.data.example import Example
-from dwindle.folder import processes
+from dwindle.data.prepared import content
 from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
 from dwindle.models.pointer_generator.model import PointerGenerator
+from dwindle.system import processes
 from dwindle.training.checkpoints import WRITING, checkpoints, clear, keep, last_step
 from dwindle.training.lengths import Picked, picked
 from dwindle.training.optimise import optimiser, schedule
-from dwindle.training.order import Order, TokenOrder
-from dwindle.training.rows import Encoded, Looked, encoded
+from dwindle.training.rows import Encoded, Looked, codec_digest, encoded
+from dwindle.training.sampler import Order, TokenOrder
 from dwindle.training.settings import TrainingSettings
 
 _ASKED = [
     (Seq2SeqTrainer, name)
     for name in (
-        *("_get_train_sampler", "_issue_warnings_after_load", "_load_from_checkpoint", "_run_epoch"),
-        *("_save_checkpoint", "get_batch_samples", "create_scheduler"),
+        "_get_train_sampler",
+        "_issue_warnings_after_load",
+        "_load_from_checkpoint",
+        "_save_checkpoint",
+        "get_batch_samples",
+        "create_optimizer",
+        "create_scheduler",
     )
 ]
-"""The library's methods that this file alone in the room calls or replaces, and that may change without notice."""
+"""The library's methods that only this file calls or replaces, and that may change."""
 if lost := missing(_ASKED):
-    raise ImportError(
-        f"dwindle cannot train with transformers {transformers.__version__} (it has no {lost[0]}): {INSTALL}"
-    )
+    raise refusal("train", f"it has no {lost[0]}")
+_CHECKPOINTING = next(
+    name
+    for name in ("activation_checkpointing", "gradient_checkpointing")
+    if takes(Seq2SeqTrainingArguments, name)
+)
+"""The argument that trades time for memory: 5.23 on, the first."""
+_DIVIDES = not hasattr(Seq2SeqTrainer, "loss_is_scaled_for_ga")
+"""True if the library divides every loss by the micro-batches of its step, as up to 5.10 at least:
+we have done so."""
 
 _NAMED = 5
-"""How many examples a message names."""
+"""Number of examples that a message names."""
 _DIVERGED = "lower the learning rate, or clip the gradient"
 
 
 class Fit(Seq2SeqTrainer):
-    """Trains ``model`` on ``train``; checkpoints go to ``folder/checkpoints``, curves to ``folder/logs``."""
+    """Trains ``model`` on ``train``; ``checkpoints`` and ``logs`` (curves) go to ``folder``."""
 
     loss_is_scaled_for_ga = True  # by ``compute_loss``, over all micro-batches of a step
     optimizer: Any
@@ -78,6 +92,9 @@ class Fit(Seq2SeqTrainer):
         seed: int,
     ) -> None:
         self.codec, self.settings, self.home = codec, settings, folder / "checkpoints"
+        self.made_of = {"corpus": content(train), "codec": codec_digest(codec)}
+        if dev:
+            self.made_of["dev corpus"] = content(dev)
         rows = picked(self.rows(train, "training"), settings, model.config.eos_token_id)
         self.order = _order(rows, settings, seed)
         clear(self.home)
@@ -93,17 +110,23 @@ class Fit(Seq2SeqTrainer):
             data_collator=self._collated,
             train_dataset=rows,
             eval_dataset=self.rows(dev, "dev") if dev else None,
-            callbacks=[_StopAtNan(), _ClipValues(self)],
+            callbacks=[_StopAtNan(), _ClipValues(self), _NewOrder(self)],
         )
-        self.model_accepts_loss_kwargs = False  # most library models take the count of items and do not use it
+        # most library models take the count of items and do not use it
+        self.model_accepts_loss_kwargs = False
         self.remove_callback(PrinterCallback)
         if self.is_world_process_zero():
-            self.add_callback(TensorBoardCallback(SummaryWriter(str(folder / "logs"), purge_step=last_step(self.home))))
+            self.add_callback(
+                TensorBoardCallback(
+                    SummaryWriter(str(folder / "logs"), purge_step=last_step(self.home))
+                )
+            )
 
     @property
     def epoch_steps(self) -> int:
         """Steps in an epoch."""
-        batch = 1 if self.settings.max_tokens else self.settings.batch_size  # an order of batches, or of examples
+        # with max_tokens the order is one of batches, else of examples
+        batch = 1 if self.settings.max_tokens else self.settings.batch_size
         return math.ceil(len(self.order) / batch / self.settings.accumulate)
 
     @property
@@ -113,23 +136,29 @@ class Fit(Seq2SeqTrainer):
 
     @property
     def cut(self) -> int:
-        """How many training examples have sources that are too long for the model."""
+        """Number of training examples whose source is too long for the model."""
         cut: int = self.train_dataset.cut
         return cut
 
     def rows(self, examples: Sequence[Example], which: str) -> Encoded | Looked:
-        """Examples as they are trained on. Those without a source or a target are left out, counted and named."""
+        """Examples as they are trained on; those without source or target are named and left
+        out."""
         rows = (
-            Looked(self.row, examples) if examples and examples[0].image is not None else encoded(self.codec, examples)
+            Looked(self.row, examples)
+            if examples and examples[0].image is not None
+            else encoded(self.codec, examples)
         )
         if not len(rows):
             what = "all of them are empty" if rows.empty else "there are none"
-            raise ValueError(f"no {which} examples to learn from ({what}): check the path and the columns of the data")
+            raise ValueError(
+                f"no {which} examples to learn from ({what}): check the path and the columns of "
+                "the data"
+            )
         if rows.empty:
             names = ", ".join(rows.empty[:_NAMED]) + (", ..." if len(rows.empty) > _NAMED else "")
             warnings.warn(
-                f"{len(rows.empty)} of {len(examples)} {which} examples have an empty source or target and are left "
-                f"out: {names}",
+                f"{len(rows.empty)} of {len(examples)} {which} examples have an empty source or "
+                f"target and are left out: {names}",
                 stacklevel=4,
             )
         return rows
@@ -147,7 +176,7 @@ class Fit(Seq2SeqTrainer):
 
     @property
     def own_words(self) -> float:
-        """Scheduled sampling: the chance that a word is read as the captioner drew it, in this epoch."""
+        """Scheduled sampling: the chance that a word is the captioner's own, in this epoch."""
         grown = self.settings.sampling_step * (self.order.epoch // self.settings.sampling_every)
         return min(grown, self.settings.scheduled_sampling)
 
@@ -163,11 +192,14 @@ class Fit(Seq2SeqTrainer):
         logits = model(**batch, decoder_input_ids=read, use_cache=False).logits
         smoothing = self.settings.label_smoothing if model.training else 0.0
         return F.cross_entropy(
-            logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, label_smoothing=smoothing
+            logits.flatten(0, 1).float(),
+            labels.flatten(),
+            ignore_index=IGNORED,
+            label_smoothing=smoothing,
         )
 
     def count(self, batch: Batch) -> Tensor:
-        """The items that the loss of a micro-batch is a mean of: label tokens, or examples in See's model."""
+        """The items that a micro-batch's loss is a mean of: label tokens, or examples for See."""
         if isinstance(self.model, PointerGenerator):
             return torch.tensor(len(batch["labels"]))
         words: Tensor = (batch["labels"] != IGNORED).sum()
@@ -190,21 +222,30 @@ class Fit(Seq2SeqTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
-        """This micro-batch's share of the loss of its step. Processes average their gradients: hence their number."""
+        """This micro-batch's share of the loss of its step. Processes average their gradients:
+        hence their number."""
         count = self.count(inputs)
         loss = self.loss(model, dict(inputs))
         if num_items_in_batch is not None:
-            loss = loss * count.to(loss.device) / num_items_in_batch * self.accelerator.num_processes
+            loss = (
+                loss * count.to(loss.device) / num_items_in_batch * self.accelerator.num_processes
+            )
+            if _DIVIDES:
+                loss = loss * self.current_gradient_accumulation_steps
         return (loss, {"loss": loss}) if return_outputs else loss
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        self.optimizer = self.optimizer or optimiser(self.model if model is None else model, self.settings)
+        self.optimizer = self.optimizer or optimiser(
+            self.model if model is None else model, self.settings
+        )
         return self.optimizer  # type: ignore[no-any-return]
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         if self.lr_scheduler is None:
             settings = self.settings
-            self.lr_scheduler = schedule(optimizer or self.optimizer, settings, num_training_steps, self.epoch_steps)
+            self.lr_scheduler = schedule(
+                optimizer or self.optimizer, settings, num_training_steps, self.epoch_steps
+            )
             self._created_lr_scheduler = True
         return self.lr_scheduler
 
@@ -216,7 +257,7 @@ class Fit(Seq2SeqTrainer):
         self._load_from_checkpoint(str(folder))
 
     def average(self) -> None:
-        """Make the weights the mean of the last checkpoints, as fairseq's ``scripts/average_checkpoints.py``."""
+        """Average the last checkpoints, as fairseq's ``scripts/average_checkpoints.py``."""
         paths = checkpoints(self.home)[-self.settings.average :]
         total: dict[str, Tensor] = {}
         for path in paths:
@@ -227,25 +268,29 @@ class Fit(Seq2SeqTrainer):
         mean = {name: (weight / len(paths)).float() for name, weight in total.items()}
         self.model.load_state_dict(mean, strict=False)  # what is not averaged is as in the last one
 
-    def _run_epoch(self, **about: Any) -> None:
-        self.order.epoch = about["epoch"]
-        super()._run_epoch(**about)
-
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Weights that are tied or fixed are not in a checkpoint. All others are, or it is of another model."""
-        missing = {n for n, p in self.model.named_parameters() if p.requires_grad} & set(load_result.missing_keys)
+        """A checkpoint lacks tied and fixed weights. If it lacks others, it is of another model."""
+        missing = {n for n, p in self.model.named_parameters() if p.requires_grad} & set(
+            load_result.missing_keys
+        )
         if unknown := sorted(missing | set(load_result.unexpected_keys)):
-            raise ValueError(f"the checkpoint in {self.home} is of another model ({unknown[0]}): use an empty folder")
+            raise ValueError(
+                f"the checkpoint in {self.home} is of another model ({unknown[0]}): use an empty "
+                "folder"
+            )
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Into a folder beside, and from there to its place: at every moment the last checkpoint is whole."""
+        """Into a folder beside, then to its place: at any moment the last checkpoint is whole."""
         if not all(p.isfinite().all() for p in self.model.parameters()):
-            raise ValueError(f"the weights are not finite any more at step {self.state.global_step}: {_DIVERGED}")
+            raise ValueError(
+                f"the weights are not finite any more at step {self.state.global_step}: {_DIVERGED}"
+            )
         self.args.output_dir = str(self.home / WRITING)
         try:
             with bars_on_terminals():
                 super()._save_checkpoint(model, trial)
-        except Exception as error:  # the libraries that write have a class of their own for a full disk
+        # the libraries that write have a class of their own for a full disk
+        except Exception as error:
             clear(self.home)
             raise OSError(
                 f"the checkpoint of step {self.state.global_step} could not be written ({error}): "
@@ -255,7 +300,7 @@ class Fit(Seq2SeqTrainer):
             self.args.output_dir = str(self.home)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            keep(self.home, self.state.global_step, self.settings.average)
+            keep(self.home, self.state.global_step, self.settings.average, self.made_of)
         self.accelerator.wait_for_everyone()
 
 
@@ -268,7 +313,7 @@ class _StopAtNan(TrainerCallback):
 
 
 class _ClipValues(TrainerCallback):
-    """Each number of the gradient by itself, as the captioner's baseline clips (``misc/utils.py``)."""
+    """Each number of the gradient by itself, as ``misc/utils.py`` of the captioner's baseline."""
 
     def __init__(self, fit: Fit) -> None:
         self.fit = fit
@@ -276,6 +321,16 @@ class _ClipValues(TrainerCallback):
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if most := self.fit.settings.clip_value:
             self.fit.accelerator.clip_grad_value_(self.fit.model.parameters(), most)
+
+
+class _NewOrder(TrainerCallback):
+    """Every epoch has an order of its own, the same one if training goes on in the middle of it."""
+
+    def __init__(self, fit: Fit) -> None:
+        self.fit = fit
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.fit.order.epoch = state.global_step // self.fit.epoch_steps
 
 
 def _order(rows: Picked, settings: TrainingSettings, seed: int) -> Order | TokenOrder:
@@ -287,10 +342,15 @@ def _order(rows: Picked, settings: TrainingSettings, seed: int) -> Order | Token
 def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
     """The library's arguments for ``settings``, and ``more`` of them."""
     launched = processes.count()
-    shared = "accumulate" if settings.max_tokens else "batch_size"  # whole batches of a step, or a part of each
+    # processes share the batches of a step, or the examples of each batch
+    shared = "accumulate" if settings.max_tokens else "batch_size"
     if (count := getattr(settings, shared)) % launched:
-        raise ValueError(f"{launched} processes cannot share {shared}={count}: make it a multiple of {launched}")
-    length = {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
+        raise ValueError(
+            f"{launched} processes cannot share {shared}={count}: make it a multiple of {launched}"
+        )
+    length = (
+        {"max_steps": settings.steps} if settings.steps else {"num_train_epochs": settings.epochs}
+    )
     found = Seq2SeqTrainingArguments(
         output_dir=str(home),
         **length,
@@ -301,7 +361,7 @@ def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTra
         max_grad_norm=settings.clip,
         bf16=settings.bf16,
         fp16=settings.fp16,
-        gradient_checkpointing=settings.gradient_checkpointing,
+        **{_CHECKPOINTING: settings.gradient_checkpointing},
         save_strategy="steps",
         save_steps=settings.save_every,
         eval_steps=settings.eval_every or sys.maxsize,
@@ -314,7 +374,8 @@ def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTra
         remove_unused_columns=False,
         label_names=["labels"],
         dataloader_pin_memory=torch.cuda.is_available(),
-        use_cpu=not torch.accelerator.is_available(),  # said, or processes on a CPU do not see each other
+        # stated, because else processes on a CPU do not see each other
+        use_cpu=not torch.accelerator.is_available(),
     )
     found._n_gpu = min(found.n_gpu, 1)  # one process, one device: no threads that share a batch out
     return found

@@ -1,1 +1,1 @@
-"""The pointer-generator (See et al., 2017), with a rule on its context vector and with its own coverage mechanism."""
+"""The pointer-generator (See et al., 2017), with a rule on its context or its own coverage."""

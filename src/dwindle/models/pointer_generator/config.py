@@ -2,17 +2,16 @@
 
 from typing import Any, get_args
 
-from transformers import PreTrainedConfig
-
 from dwindle.core.notation import row_rule
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import RowRule, Rule
 from dwindle.core.temporal import Temporal
+from dwindle.models.library import Config
 from dwindle.models.settings import Copy
 from dwindle.models.vocabulary import END, PAD, START, UNK
 
 
-class PointerGeneratorConfig(PreTrainedConfig):
+class PointerGeneratorConfig(Config):
     """Sizes, the coverage mechanism and the rule; saved as ``config.json``."""
 
     model_type = "dwindle-pointer-generator"
@@ -24,19 +23,20 @@ class PointerGeneratorConfig(PreTrainedConfig):
     embedding_size: int = 128
     """One embedding for source and target."""
     rule: str = "plain"
-    """What diminishes the weights of the context vector, in the notation of ``dwindle.rule``."""
+    """Rule of the context vector's weights, in the notation of ``dwindle.rule``."""
     copy: str = "plain"
-    """What the copy distribution points with: the plain attention, or the diminished weights scaled to sum to one."""
+    """Weights of the copy distribution: see ``dwindle.models.settings.Copy``."""
     coverage: bool = False
-    """See's mechanism: the attention sees its coverage, and the coverage loss is added to the loss."""
+    """See's mechanism: attention sees its coverage, and a coverage loss is added to the loss."""
     coverage_loss: float = 1.0
     """The weight of the coverage loss where there is ``coverage``."""
     temporal: bool = False
-    """Temporal attention (Nallapati et al., 2016; Paulus et al., 2018): energies are divided by their past."""
+    """Temporal attention (Nallapati et al., 2016; Paulus et al., 2018), which divides energies by
+    their past."""
     uniform_init: float = 0.02
     """LSTM weights start uniform in plus and minus this."""
     normal_init: float = 1e-4
-    """Embedding, reducing layers and vocabulary start as a normal with this deviation, cut at two of them."""
+    """Standard deviation of the truncated normal that embedding and output layers start with."""
 
     unk_token_id: int = UNK
     pad_token_id: int | None = PAD
@@ -49,7 +49,9 @@ class PointerGeneratorConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
         if self.copy not in get_args(Copy):
-            raise ValueError(f"copy is {self.copy!r}: choose one of {', '.join(map(repr, get_args(Copy)))}")
+            raise ValueError(
+                f"copy is {self.copy!r}: choose one of {', '.join(map(repr, get_args(Copy)))}"
+            )
         if self.coverage_loss < 0:
             raise ValueError(f"coverage_loss is {self.coverage_loss}: give a weight of 0 or more")
         self.rule = str(usable(self.rule))
@@ -58,5 +60,7 @@ class PointerGeneratorConfig(PreTrainedConfig):
 def usable(rule: Rule | str) -> RowRule:
     """The rule, if it is one that diminishes rows of attention."""
     if parse(rule) == Temporal():
-        raise ValueError("a pointer-generator has temporal attention as a setting of its own: pass temporal=True")
+        raise ValueError(
+            "a pointer-generator has temporal attention as a setting of its own: pass temporal=True"
+        )
     return row_rule(rule)

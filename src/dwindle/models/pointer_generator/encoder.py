@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from transformers.utils import ModelOutput
 
 from dwindle.core.coverage import state_dtype
-from dwindle.models.cpu import KERNEL
 from dwindle.models.lstm import lstm
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.native.functions import KERNEL
 
 _ALWAYS = 1e4
 """A gate's input that opens it fully, whatever else comes in."""
@@ -26,7 +26,7 @@ class EncodedSource(ModelOutput):
 
     last_hidden_state: Tensor
     """(B, S, 2H): h_i, forwards and backwards."""
-    keys: Tensor = None  # type: ignore[assignment]  # the library's outputs require a default
+    attention_keys: Tensor = None  # type: ignore[assignment]  # the library's outputs require a default
     """(B, S, 2H): W_h h_i."""
     hidden: Tensor = None  # type: ignore[assignment]
     """(B, H): the decoder's first state."""
@@ -43,14 +43,17 @@ class Encoder(nn.Module):
         super().__init__()
         hidden, words = config.hidden_size, config.embedding_size
         self.embedding = nn.Embedding(config.vocab_size, words)
-        # See's cell has one bias, torch's has two: here the last column of the input weights, for an input that is 1.
+        # See's cell has one bias, torch's has two: here the last column of the input weights, for
+        # an input that is 1.
         self.lstm = nn.LSTM(words + 1, hidden, bias=False, batch_first=True, bidirectional=True)
         self.reduce_hidden = nn.Linear(2 * hidden, hidden)
         self.reduce_cell = nn.Linear(2 * hidden, hidden)
         self.keys = nn.Linear(2 * hidden, 2 * hidden, bias=False)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> EncodedSource:
-        """``attention_mask`` (B, S): 1 for words, then 0 for padding; None where there is no padding."""
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
+    ) -> EncodedSource:
+        """``attention_mask`` (B, S): 1 for words, then 0 for padding; None without padding."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         check_source(input_ids, mask, self.embedding.num_embeddings)
         memory, hidden, cell = read_both_ways(
@@ -58,27 +61,31 @@ class Encoder(nn.Module):
         )
         return EncodedSource(
             last_hidden_state=memory,
-            keys=self.keys(memory),
+            attention_keys=self.keys(memory),
             hidden=self.reduce_hidden(hidden).relu(),
             cell=self.reduce_cell(cell).relu(),
         )
 
 
 def read_both_ways(layer: nn.LSTM, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """All states (B, S, 2H), the last hidden and the last cell state (B, 2H), each forwards, then backwards.
+    """All states (B, S, 2H), last hidden and cell state (B, 2H), each forwards, then backwards.
 
-    What ``pack_padded_sequence`` is for, but that is five times slower here: on a CPU its gradient is computed step by
-    step. States on padding are left as they come out: nothing attends to them.
+    What ``pack_padded_sequence`` is for, but that is five times slower here: on a CPU its gradient
+    is computed step by step. States on padding are left as they come out: nothing attends to them.
     """
     dtype = state_dtype(words)  # not every CPU has LSTMs in bfloat16
     weights = [w.to(dtype) for w in layer.parameters()]  # ih, hh, then both backwards
     with torch.autocast(words.device.type, enabled=False):
-        ways = (_kernel_ways if KERNEL.do(weights[0]) else _plain_ways)(weights, words.to(dtype), mask)
+        ways = (_kernel_ways if KERNEL.do(weights[0]) else _plain_ways)(
+            weights, words.to(dtype), mask
+        )
     states, hidden, cell = ways
     return states.to(words.dtype), hidden.to(words.dtype), cell.to(words.dtype)
 
 
-def _kernel_ways(weights: list[Tensor], words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _kernel_ways(
+    weights: list[Tensor], words: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Steps on padding leave the state as it is."""
     forwards, cell = lstm(words, mask, weights[0], weights[1], backwards=False)
     backwards, first = lstm(words, mask, weights[2], weights[3], backwards=True)
@@ -86,10 +93,13 @@ def _kernel_ways(weights: list[Tensor], words: Tensor, mask: Tensor) -> tuple[Te
     return torch.cat([forwards, backwards], dim=-1), last, torch.cat([cell, first], dim=-1)
 
 
-def _plain_ways(weights: list[Tensor], words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _plain_ways(
+    weights: list[Tensor], words: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """One more input marks the padding and holds the cell: forget gate 1, input gate 0.
 
-    So the backward direction comes through the padding with a zero state, and the forward one keeps its last cell.
+    So the backward direction comes through the padding with a zero state, and the forward one keeps
+    its last cell.
     """
     size = weights[1].shape[1]
     hold = words.new_zeros(4 * size, 1)
@@ -97,7 +107,9 @@ def _plain_ways(weights: list[Tensor], words: Tensor, mask: Tensor) -> tuple[Ten
     held = [w if n % 2 else torch.cat([w, hold], dim=1) for n, w in enumerate(weights)]
     marked = torch.cat([words, (~mask).unsqueeze(-1).to(words.dtype)], dim=-1)
     zero = marked.new_zeros(2, words.shape[0], size)
-    states, hidden, cell = torch.lstm(marked, (zero, zero), held, False, 1, 0.0, torch.is_grad_enabled(), True, True)
+    states, hidden, cell = torch.lstm(
+        marked, (zero, zero), held, False, 1, 0.0, torch.is_grad_enabled(), True, True
+    )
     last = (mask.sum(1) - 1).view(-1, 1, 1).expand(-1, 1, size)
     forwards = states[..., :size].gather(1, last).squeeze(1)
     return states, torch.cat([forwards, hidden[1]], dim=-1), torch.cat(tuple(cell), dim=-1)
@@ -107,14 +119,16 @@ def check_source(input_ids: Tensor, mask: Tensor, vocabulary: int) -> None:
     """Refuse a source that would be read wrongly."""
     if input_ids.dim() != 2 or mask.shape != input_ids.shape:
         raise ValueError(
-            f"input_ids {tuple(input_ids.shape)} and attention_mask {tuple(mask.shape)} do not fit: give both as (B, S)"
+            f"input_ids {tuple(input_ids.shape)} and attention_mask {tuple(mask.shape)} do not "
+            "fit: give both as (B, S)"
         )
     if not (mask[:, :1] == 1).all() or (mask[:, 1:] > mask[:, :-1]).any():
         raise ValueError(
-            "attention_mask must have ones, then zeros, in every row: pad on the right, drop empty sources"
+            "attention_mask must have ones, then zeros, in every row: pad on the right, drop "
+            "empty sources"
         )
     if input_ids.numel() and input_ids.max() >= vocabulary:
         raise ValueError(
-            f"input_ids has the id {int(input_ids.max())}, but the vocabulary ends at {vocabulary - 1}: "
-            "ids of copied words go into extended_ids"
+            f"input_ids has the id {int(input_ids.max())}, but the vocabulary ends at "
+            f"{vocabulary - 1}: ids of copied words go into extended_ids"
         )

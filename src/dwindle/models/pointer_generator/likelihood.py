@@ -1,8 +1,10 @@
-"""The log-likelihood of words that are written or copied, without ever holding P(w) of all words for all of them.
+"""The log-likelihood of words that are written or copied, without ever holding P(w) of all words
+for all of them.
 
-log P = log(p_gen P_vocab + (1 - p_gen) P_copy). Of P_vocab it needs the log-sum-exp of a row of scores and the score of
-the word itself, so rows of scores are computed a chunk at a time. Once log P of a word is known, so is the gradient of
-its scores: a chunk adds its part to the gradients and is gone, and no score is computed twice. It knows no model.
+log P = log(p_gen P_vocab + (1 - p_gen) P_copy). Of P_vocab it needs the log-sum-exp of a row of
+scores and the score of the word itself, so rows of scores are computed a chunk at a time. Once log
+P of a word is known, so is the gradient of its scores: a chunk adds its part to the gradients and
+is gone, and no score is computed twice. It knows no model.
 
 Shapes: N words, H hidden size, V vocabulary.
 """
@@ -16,11 +18,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dwindle.core.coverage import state_dtype
-from dwindle.models.cpu import KERNEL
-from dwindle.models.wide import product
+from dwindle.models.vocabulary_product import product
+from dwindle.native.functions import KERNEL
 
 _CHUNK = 2**23
-"""Scores at a time: in float32 the most that a C library takes from its heap, and not anew, page by page."""
+"""Scores at a time: in float32 the most that a C library takes from its heap, and not anew, page by
+page."""
 _BLOCK = 16
 """Rows that products like to have multiples of."""
 _CACHE = 2**18
@@ -46,7 +49,8 @@ class Words:
 
 
 def log_likelihood(words: Words, weight: Tensor, bias: Tensor) -> Tensor:
-    """The sum of log P over the words, each by its share: a scalar. The scores are hidden weight^T + bias, (N, V)."""
+    """The sum of log P over the words, each by its share: a scalar. The scores are hidden weight^T
+    + bias, (N, V)."""
     given = (words.hidden, words.switch, words.copied, weight, bias, words.ids, words.share)
     total: Tensor = _LogLikelihood.apply(*given)  # type: ignore[no-untyped-call]
     return total
@@ -68,13 +72,21 @@ class _LogLikelihood(torch.autograd.Function):
         by_writing = torch.full_like(by_copying, NEVER)
         inside = (ids < len(weight)).nonzero().squeeze(1)  # other words have no score
         with torch.autocast(hidden.device.type, enabled=False):
-            vocabulary = _Vocabulary(hidden.to(weight.dtype), weight, bias, learns=any(ctx.needs_input_grad))
+            vocabulary = _Vocabulary(
+                hidden.to(weight.dtype), weight, bias, learns=any(ctx.needs_input_grad)
+            )
             for rows in torch.split(inside, vocabulary.chunk):
                 words = Choice(ids[rows], F.logsigmoid(switch[rows]), by_copying[rows], share[rows])
                 by_writing[rows] = vocabulary.written(rows, words)
         written = (by_writing - by_copying).sigmoid()
         dhidden, dweight, dbias = vocabulary.gradients()
-        ctx.gradients = dhidden, share * (written - switch.sigmoid()), share * (1 - written), dweight, dbias
+        ctx.gradients = (
+            dhidden,
+            share * (written - switch.sigmoid()),
+            share * (1 - written),
+            dweight,
+            dbias,
+        )
         ctx.dtypes = hidden.dtype, switch.dtype, copied.dtype, weight.dtype, bias.dtype
         return (share * torch.logaddexp(by_writing, by_copying)).sum()
 
@@ -82,14 +94,18 @@ class _LogLikelihood(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, total: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
-            raise RuntimeError("the gradients of this loss have been taken: compute the loss again to have them twice")
-        gradients, ctx.gradients = ctx.gradients, None  # handed over, not copied: that of the vocabulary is large
+            raise RuntimeError(
+                "the gradients of this loss have been taken: compute the loss again to have them "
+                "twice"
+            )
+        # handed over, not copied: that of the vocabulary is large
+        gradients, ctx.gradients = ctx.gradients, None
         scaled = gradients if total == 1 else [x * total for x in gradients]
         return *(x.to(dtype) for x, dtype in zip(scaled, ctx.dtypes, strict=True)), None, None
 
 
 class _Vocabulary:
-    """Rows of scores of all words, a chunk at a time, and the gradients of what they are made of."""
+    """Rows of scores of all words, a chunk at a time, and the gradients of their inputs."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor, learns: bool) -> None:
         self.hidden, self.weight, self.bias = hidden, weight, bias.to(state_dtype(bias))
@@ -109,13 +125,21 @@ class _Vocabulary:
             beside, less = risen.to(scores.dtype), less.to(scores.dtype).unsqueeze(1)
             self._dhidden[rows] = less * product(beside, self.weight.mT)
             hidden = less * hidden
-            self._dweight = beside.mT @ hidden if self._dweight is None else self._dweight.addmm_(beside.mT, hidden)
+            self._dweight = (
+                beside.mT @ hidden
+                if self._dweight is None
+                else self._dweight.addmm_(beside.mT, hidden)
+            )
         return written
 
     def gradients(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Of hidden, weight and bias; None if nothing learns."""
         nothing = self._dweight is None and self._dbias is not None
-        return self._dhidden, torch.zeros_like(self.weight) if nothing else self._dweight, self._dbias
+        return (
+            self._dhidden,
+            torch.zeros_like(self.weight) if nothing else self._dweight,
+            self._dbias,
+        )
 
 
 class Choice(NamedTuple):
@@ -131,11 +155,14 @@ class Choice(NamedTuple):
     """(n,)."""
 
 
-def rise(scores: Tensor, bias: Tensor, words: Choice, dbias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """log p_gen P_vocab of the words (n,), from scores (n, V) without their bias (V,), and ``less`` (n,).
+def rise(
+    scores: Tensor, bias: Tensor, words: Choice, dbias: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """log p_gen P_vocab of words (n,), from scores (n, V) before the bias (V,), and ``less`` (n,).
 
-    Each row becomes e^(score - highest), less the sum of all at the word itself; times ``less`` that is the gradient of
-    the scores, and is added to ``dbias``. Without ``dbias`` nothing is learnt: then neither rows nor ``less`` count.
+    Each row becomes e^(score - highest), less the sum of all at the word itself; times ``less``
+    that is the gradient of the scores, and is added to ``dbias``. Without ``dbias`` nothing is
+    learnt: then neither rows nor ``less`` count.
     """
     if KERNEL.do(scores):
         written, less = words.writing.clone(), torch.empty_like(words.writing)

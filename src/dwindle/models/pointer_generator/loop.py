@@ -1,7 +1,7 @@
-"""The decoder's loop over words as one operation: ``kernel.cpp`` goes through it forwards and backwards.
+"""The decoder's loop over words as one operation, forwards and backwards in ``native/decoder.h``.
 
-What is a product over all steps (the gradients of weights, keys and values) is computed here, once. Its twin is the
-loop of ``decoder.py``, which does all that this one does not.
+What is a product over all steps (the gradients of weights, keys and values) is computed here, once.
+Its twin is the loop of ``decoder.py``, which does all that this one does not.
 
 Shapes: B sources, T words, S positions, H hidden size, E embedding size, A columns of the keys.
 """
@@ -17,12 +17,12 @@ from dwindle.core.backends.call import kernel_numbers
 from dwindle.core.backends.cpu import with_terms
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import RowRule
-from dwindle.models.cpu import KERNEL
 from dwindle.models.pointer_generator.state import State
+from dwindle.native.functions import KERNEL
 
 
 class Looped(NamedTuple):
-    """What T steps computed; the context and the coverage are those after the last one."""
+    """Results of T steps; the context and the coverage are those after the last one."""
 
     fed: Tensor
     """(B, T, E)."""
@@ -45,13 +45,18 @@ class Looped(NamedTuple):
         """After the last word."""
         coverage = Coverage(self.total.unsqueeze(1), self.peak.unsqueeze(1))
         words = before.words + self.fed.shape[1]
-        return State(before.source, self.hidden[:, -1], self.cell[:, -1], self.context, coverage, None, words)
+        return State(
+            before.source, self.hidden[:, -1], self.cell[:, -1], self.context, coverage, None, words
+        )
 
 
 def loops(words: Tensor, state: State, rule: RowRule, gates: nn.Linear, query: nn.Linear) -> bool:
-    """Whether ``loop`` can do it: one dtype throughout, one row for each source, a rule in numbers without options."""
+    """True if ``loop`` can do it: one dtype, one row a source, a rule in numbers, no options."""
     keys = state.source.keys
-    alike = all(x.dtype == keys.dtype for x in (words, state.hidden, state.context, gates.weight, query.weight))
+    alike = all(
+        x.dtype == keys.dtype
+        for x in (words, state.hidden, state.context, gates.weight, query.weight)
+    )
     protects = rule.protect and rule.protect != "special"  # nothing in a source is special
     optionless = not (protects or rule.renormalise) and kernel_numbers(rule) is not None
     simple = len(words) == len(keys) and not torch.is_autocast_enabled(words.device.type)
@@ -69,7 +74,7 @@ def loop(words: Tensor, state: State, rule: RowRule, gates: nn.Linear, query: nn
 
 
 class _Given(NamedTuple):
-    """What a gradient may be asked for, as the kernel takes it."""
+    """The tensors that may need a gradient, as the kernel takes them."""
 
     words: Tensor
     keys: Tensor
@@ -89,7 +94,12 @@ class _Given(NamedTuple):
     @property
     def sizes(self) -> tuple[int, ...]:
         """B, T, S, A, H, E."""
-        return *self.words.shape[:2], *self.keys.shape[1:], self.hidden.shape[-1], self.words.shape[-1]
+        return (
+            *self.words.shape[:2],
+            *self.keys.shape[1:],
+            self.hidden.shape[-1],
+            self.words.shape[-1],
+        )
 
     def arrays(self, mask: Tensor, raised: Tensor | None) -> list[Tensor | None]:
         """In the order of ``decoder.h``, all but the coverage, which moves on."""
@@ -98,7 +108,7 @@ class _Given(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What the forward pass leaves behind: all steps, and what comes after the last one."""
+    """Tensors that the forward pass fills: of all steps, and of the state after the last one."""
 
     fed: Tensor
     opened: Tensor
@@ -118,7 +128,9 @@ class _Made(NamedTuple):
         """For T steps from the coverage before."""
         b, t, s, a, h, e = given.sizes
         steps = [given.words.new_empty(b, t, size) for size in (e, 4 * h, h, h, a, s, s, s, s)]
-        return cls._make([*steps, given.words.new_empty(b, e), given.total.clone(), given.peak.clone()])
+        return cls._make(
+            [*steps, given.words.new_empty(b, e), given.total.clone(), given.peak.clone()]
+        )
 
 
 class _Back(NamedTuple):
@@ -153,13 +165,26 @@ class _Back(NamedTuple):
 
 class _Loop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rule: list[float], mask: Tensor, raised: Tensor | None, *tensors: Any) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, rule: tuple[float, ...], mask: Tensor, raised: Tensor | None, *tensors: Any
+    ) -> tuple[Tensor, ...]:
         given = _Given._make(x if x is None else x.contiguous() for x in tensors)
         made = _Made.room(given)
-        KERNEL("decoder", given.words.dtype, given.sizes, [*given.arrays(mask, raised), *made], *rule)
+        KERNEL(
+            "decoder", given.words.dtype, given.sizes, [*given.arrays(mask, raised), *made], *rule
+        )
         ctx.rule = rule
         ctx.save_for_backward(mask, raised, *given, *made)
-        return made.fed, made.hidden, made.cell, made.log_attention, made.weights, made.context, made.total, made.peak
+        return (
+            made.fed,
+            made.hidden,
+            made.cell,
+            made.log_attention,
+            made.weights,
+            made.context,
+            made.total,
+            made.peak,
+        )
 
     @staticmethod
     @once_differentiable
@@ -170,19 +195,39 @@ class _Loop(torch.autograd.Function):
         arrays = [*given.arrays(mask, raised), *made, *back]
         KERNEL("decoder_backward", given.words.dtype, given.sizes, arrays, *ctx.rule)
         coverage = None if given.covered is None else made.totals.flatten(0, 1)
-        terms = Terms(given.keys, raised, mask, given.score, given.covered, made.queries.flatten(0, 1), coverage)
+        terms = Terms(
+            given.keys,
+            raised,
+            mask,
+            given.score,
+            given.covered,
+            made.queries.flatten(0, 1),
+            coverage,
+        )
         keys, score, covered = shared_gradients(terms, back.log_attention.flatten(0, 1))
         values = made.weights.mT @ back.contexts
         before = torch.cat([given.hidden.unsqueeze(1), made.hidden[:, :-1]], dim=1)
         return (
-            *(None, None, None, back.fed, keys, values, score.sum(0), None if coverage is None else covered.sum(0)),
+            None,
+            None,
+            None,
+            back.fed,
+            keys,
+            values,
+            score.sum(0),
+            None if coverage is None else covered.sum(0),
             *_layer(back.gates, made.fed, before),
             *_layer(back.queries, made.cell, made.hidden),
-            *(back.hidden_before, back.cell_before, back.context, back.total, back.peak),
+            back.hidden_before,
+            back.cell_before,
+            back.context,
+            back.total,
+            back.peak,
         )
 
 
 def _layer(back: Tensor, *read: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of a layer's weight and bias, from that of what it gave (B, T, O) and what it read side by side."""
+    """The gradients of a layer's weight and bias, from that of what it gave (B, T, O) and what it
+    read side by side."""
     rows = back.flatten(0, 1)
     return rows.mT @ torch.cat(read, dim=-1).flatten(0, 1), rows.sum(0)

@@ -1,6 +1,7 @@
 """``State``: what the decoder carries from word to word, as a value that moves with the beams.
 
-``generate()`` keeps it under the name ``past_key_values``. It knows neither the rule nor the model's weights.
+``generate()`` keeps it under the name ``past_key_values``. It knows neither the rule nor the
+model's weights.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ class State:
     """N rows (sources times beams), H hidden size, E embedding size, S source positions."""
 
     source: Source
-    """What the attention looks at. The beams of a source share it."""
+    """The source that the attention looks at. The beams of a source share it."""
     hidden: Tensor
     """(N, H): of the LSTM."""
     cell: Tensor
@@ -27,9 +28,9 @@ class State:
     coverage: Coverage
     """(N, 1, S) each: the plain attention so far (one head), whatever the rule."""
     energy: Tensor | None = None
-    """(N, S): the logarithm of the summed exponentials of the energies so far, for temporal attention only."""
+    """(N, S): log of the summed exponentials of the energies so far; temporal attention only."""
     words: int = 0
-    """How many words it has read."""
+    """Number of words read so far."""
 
     is_compileable = False  # asked for by generate()
 
@@ -42,13 +43,15 @@ class State:
 
     def reorder_cache(self, beams: Tensor) -> None:
         """Row i continues what row ``beams[i]`` had."""
-        self.hidden, self.cell, self.context = (_rows(x, beams) for x in (self.hidden, self.cell, self.context))
+        self.hidden, self.cell, self.context = (
+            _rows(x, beams) for x in (self.hidden, self.cell, self.context)
+        )
         self.coverage = self.coverage.reorder(beams)
         if self.energy is not None:
             self.energy = _rows(self.energy, beams)
 
     def get_seq_length(self) -> int:
-        """How many words it has read, as ``generate()`` asks for it."""
+        """Number of words read so far, under the name that ``generate()`` asks for."""
         return self.words
 
 

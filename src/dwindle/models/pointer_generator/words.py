@@ -1,9 +1,10 @@
 """``WordCodec``: texts to the tensors of the pointer-generator, and back, copied words included.
 
-A text is words separated by spaces, in lower case. Between the sentences of a target is a word of their own, which
-comes back as a newline; a source is read without. A vocabulary without such a word, as See's, separates none; what is
-written gets a newline after each full stop, as See's code has it. Words outside the vocabulary get numbers behind
-it, source by source. It knows neither corpora nor weights.
+A text is words separated by spaces, in lower case. Between the sentences of a target is a word of
+their own, which comes back as a newline; a source is read without. A vocabulary without such a
+word, as See's, separates none; what is written gets a newline after each full stop, as See's code
+has it. Words outside the vocabulary get numbers behind it, source by source. It knows neither
+corpora nor weights.
 """
 
 import json
@@ -25,7 +26,9 @@ _BREAK = len(SPECIAL)
 class WordCodec:
     """For sources and targets of up to so many words; the end of a target is one of them."""
 
-    def __init__(self, vocabulary: Vocabulary, source_length: int = 400, target_length: int = 100) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, source_length: int = 400, target_length: int = 100
+    ) -> None:
         for name, length in (("source_length", source_length), ("target_length", target_length)):
             if length < 1:
                 raise ValueError(f"{name} is {length}: give 1 or more")
@@ -41,10 +44,14 @@ class WordCodec:
         source_length: int = 400,
         target_length: int = 100,
     ) -> Self:
-        """A codec with the ``size`` most frequent words of these sources and targets, special ones included."""
+        """A codec with the ``size`` most frequent words of these texts, special ones included."""
         texts = (text.lower() for pair in pairs for text in pair)
         often = Vocabulary.counted(texts, None if size is None else size - 1).words[len(SPECIAL) :]
-        return cls(Vocabulary([SENTENCE, *(w for w in often if w != SENTENCE)]), source_length, target_length)
+        return cls(
+            Vocabulary([SENTENCE, *(w for w in often if w != SENTENCE)]),
+            source_length,
+            target_length,
+        )
 
     def encode(self, source: str, target: str | None = None) -> Row:
         words = source.lower().split()
@@ -53,10 +60,16 @@ class WordCodec:
             raise ValueError("a source has no words: leave such examples out")
         ids = [self._id(word) for word in words]
         oov = list(dict.fromkeys(word for word, id in zip(words, ids, strict=True) if id == UNK))
-        row: Row = {"input_ids": ids, "extended_ids": self._extended(words, oov), "oov": oov, "cut": cut}
+        row: Row = {
+            "input_ids": ids,
+            "extended_ids": self._extended(words, oov),
+            "oov": oov,
+            "cut": cut,
+        }
         if target is not None:
             ids = self._written(target.lower().split("\n"), oov)
-            row["labels"] = [*ids, END][: self.target_length]  # a target that is cut has no end, as in See's code
+            # a target that is cut has no end, as in See's code
+            row["labels"] = [*ids, END][: self.target_length]
         return row
 
     def limit(self, source: int, target: int) -> None:
@@ -100,22 +113,27 @@ class WordCodec:
     def from_pretrained(cls, folder: Path) -> Self:
         file = Path(folder) / FILE
         if not file.is_file():
-            raise ValueError(f"{folder} has no {FILE}: name the folder of a pointer-generator that this project saved")
+            raise ValueError(
+                f"{folder} has no {FILE}: name the folder of a pointer-generator that this "
+                "project saved"
+            )
         return cls(Vocabulary.load(Path(folder)), **json.loads(file.read_text(encoding="utf-8")))
 
     def _written(self, lines: list[str], oov: list[str]) -> list[int]:
         """The ids of a target, with the word between its sentences if there is one."""
         between = [_BREAK] if self.parted else []
         sentences = [self._extended(words, oov) for line in lines if (words := line.split())]
-        return [id for n, sentence in enumerate(sentences) for id in (between if n else []) + sentence]
+        return [
+            id for n, sentence in enumerate(sentences) for id in (between if n else []) + sentence
+        ]
 
     def _id(self, word: str) -> int:
-        """A text that has ``</s>`` written in it must not end there: special words are unknown ones."""
+        """A text that has ``</s>`` written in it must not end there: such words are unknown."""
         id = self.vocabulary.id(word)
         return id if id >= _BREAK + self.parted else UNK
 
     def _extended(self, words: list[str], oov: list[str]) -> list[int]:
-        """Ids, from the vocabulary's end on for the words of ``oov``; others that are not known stay so."""
+        """Ids, from the vocabulary's end on for words of ``oov``; other unknown words stay so."""
         numbers = {word: len(self.vocabulary) + i for i, word in enumerate(oov)}
         ids = ((word, self._id(word)) for word in words)
         return [numbers.get(word, UNK) if id == UNK else id for word, id in ids]
@@ -134,11 +152,14 @@ class WordCodec:
 
 
 def _as_bytes(words: list[list[str]]) -> Tensor:
-    """(B, K, L): K words of L bytes each, padded with zeros. A tensor goes wherever the batch goes."""
+    """(B, K, L): K words of L bytes, padded with zeros: a tensor goes wherever its batch goes."""
     coded = [[list(word.encode()) for word in row] for row in words]
     most = max(map(len, coded))
     longest = max((len(word) for row in coded for word in row), default=0)
-    filled = [[word + [0] * (longest - len(word)) for word in row + [[]] * (most - len(row))] for row in coded]
+    filled = [
+        [word + [0] * (longest - len(word)) for word in row + [[]] * (most - len(row))]
+        for row in coded
+    ]
     return torch.tensor(filled, dtype=torch.uint8).reshape(len(words), most, longest)
 
 

@@ -1,0 +1,48 @@
+"""A saved model whose config.json does not fit its weights: one sentence."""
+
+import json
+import shutil
+
+import pytest
+
+from dwindle.checkpoints.opening import bring
+from dwindle.models.opened import opened
+from tests.checkpoints import test_fairseq_bart, test_see
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    for name, write in (
+        ("bart", test_fairseq_bart.write),
+        ("see", lambda f: test_see.write(f, "tensorflow")),
+    ):
+        (folder / f"{name}-theirs").mkdir()
+        write(folder / f"{name}-theirs")
+        bring(folder / f"{name}-theirs", folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("bart", {"vocab_size": 50}),
+        ("bart", {"d_model": 16}),
+        ("bart", {"max_position_embeddings": 7}),
+        ("bart", {"encoder_layers": 10**6}),
+        ("bart", {"decoder_layers": -1}),
+        ("bart", {"d_model": "x"}),
+        ("bart", {"vocab_size": None}),
+        ("see", {"vocab_size": 50}),
+        ("see", {"hidden_size": 6}),
+        ("see", {"hidden_size": "x"}),
+        ("see", {"embedding_size": None}),
+    ],
+)
+def test_a_config_that_does_not_fit(saved, kind, change, tmp_path):
+    shutil.copytree(saved / kind, tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(ValueError, match=r"is no whole saved model|which no model has") as caught:
+        opened(str(tmp_path / "model"))
+    assert "\n" not in str(caught.value)
