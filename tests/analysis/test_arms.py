@@ -18,7 +18,8 @@ def test_plain_files_on_the_same_items_are_one_test_set(tmp_path):
 
 
 def test_other_items_are_another_test_set(tmp_path):
-    one, two = folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2, count=5)
+    one = folders.plain(tmp_path / "a.jsonl", 1)
+    two = folders.plain(tmp_path / "b.jsonl", 2, count=5)
     assert names(arms.read([one, two])) == [["a"], ["b"]]
 
 
@@ -28,9 +29,16 @@ def test_equal_names_get_their_folders(tmp_path):
     assert names(arms.read([*paths, other])) == [["one/same", "two/same", "z"]]
 
 
+def test_outputs_in_folders_of_one_name_are_called_after_what_differs(tmp_path):
+    paths = [folders.plain(tmp_path / x / "final" / "outputs.jsonl", x) for x in ("one", "two")]
+    assert names(arms.read(paths)) == [["one", "two"]]
+
+
 def test_a_run_folder_and_its_files(tmp_path):
     folder = folders.run(tmp_path / "dim", given=folders.recipe("dim:log"))
-    (folder / "scores.json").write_text(json.dumps({"items": 12, "scores": [{"metric": "mover1", "value": 20.0}]}))
+    (folder / "scores.json").write_text(
+        json.dumps({"items": 12, "scores": [{"metric": "mover1", "value": 20.0}]})
+    )
     [test] = arms.read([folder]).tests
     [run] = test.arms[0].runs
     assert test.name == "newsroom"
@@ -96,6 +104,8 @@ def test_systems_can_be_given_names(tmp_path):
 
 def test_arms_of_two_test_sets_keep_their_names(tmp_path):
     one = folders.arena(tmp_path / "one")
-    two = [folders.run(tmp_path / "two" / name, k, count=5) for k, name in enumerate(("plain", "dim"))]
+    two = [
+        folders.run(tmp_path / "two" / name, k, count=5) for k, name in enumerate(("plain", "dim"))
+    ]
     first, second = arms.read([one, *two]).tests
     assert [arm.name for arm in first.arms] == [arm.name for arm in second.arms] == ["plain", "dim"]

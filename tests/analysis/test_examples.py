@@ -1,4 +1,5 @@
-"""Texts are cut for the eye without losing a character, and the worst items are kept as surely as the best."""
+"""Texts are cut for the eye without losing a character, and the worst items are kept as surely as
+the best."""
 
 from itertools import pairwise
 
@@ -18,7 +19,10 @@ TEXT = st.text(st.sampled_from("ab .\n<"), max_size=40)
 def test_parts_joined_are_the_text(text, source, base):
     found = examples.stretches(text, SourceText(source), base)
     assert "".join(part.text for part in found) == text
-    assert all((a.copied, a.other, a.repeated) != (b.copied, b.other, b.repeated) for a, b in pairwise(found))
+    assert all(
+        (a.copied, a.other, a.repeated) != (b.copied, b.other, b.repeated)
+        for a, b in pairwise(found)
+    )
 
 
 @given(TEXT, TEXT)
@@ -32,7 +36,9 @@ def test_nothing_differs_from_itself_and_every_foreign_word_does(text, base):
 
 
 def test_an_example():
-    parts = examples.stretches("A red fox jumped high.", SourceText("a red fox jumped over"), "a red cat jumped low.")
+    parts = examples.stretches(
+        "A red fox jumped high.", SourceText("a red fox jumped over"), "a red cat jumped low."
+    )
     assert [(p.text, p.copied, p.other) for p in parts] == [
         ("A red ", 0, False),
         ("fox", 0, True),
@@ -79,8 +85,12 @@ def test_long_texts_are_kept_up_to_a_size(tmp_path, monkeypatch):
 
 
 def test_scores_beside_the_texts_are_those_of_the_items(tmp_path):
-    [test] = arms.read([folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2)]).tests
+    [test] = arms.read(
+        [folders.plain(tmp_path / "a.jsonl", 1), folders.plain(tmp_path / "b.jsonl", 2)]
+    ).tests
     measured = measure(test)
     found = examples.examples(measured)
     for place, item in enumerate(found.items):
-        assert item["scores"]["rouge2"][1] == round(float(measured.per_item("b", "rouge2")[place]), 2)
+        assert item["scores"]["rouge2"][1] == round(
+            float(measured.per_item("b", "rouge2")[place]), 2
+        )

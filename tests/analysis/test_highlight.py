@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from dwindle.analysis import highlight
 from dwindle.analysis.highlight import Piece
+from dwindle.data.script import words
+from tests.scripts import TEXTS
 
 TEXT = st.text(st.sampled_from("ab .\n!<"), max_size=60)
 
@@ -17,7 +19,6 @@ def test_pieces_joined_are_the_text_and_each_stands_in_its_sentence(summary, sou
     assert "".join(parts) == source
     pieces = highlight.SourceText(source).pieces(summary)
     assert "".join(piece.text for piece in pieces) == summary
-    words = highlight._WORD.findall
     for piece in pieces:
         if piece.sentence is not None:
             rest = " ".join(words("".join(parts[piece.sentence :])))
@@ -27,8 +28,8 @@ def test_pieces_joined_are_the_text_and_each_stands_in_its_sentence(summary, sou
 
 @given(TEXT, TEXT)
 def test_every_copied_trigram_is_marked(summary, source):
-    """The slow twin: any three words in a row of a part that is not marked do not stand in the source."""
-    words = highlight._WORD.findall
+    """The slow twin: any three words in a row of a part that is not marked do not stand in the
+    source."""
     theirs = words(source)
     grams = {tuple(theirs[i : i + 3]) for i in range(len(theirs) - 2)}
     for piece in highlight.SourceText(source).pieces(summary):
@@ -48,3 +49,11 @@ def test_a_text_of_one_word_takes_no_quadratic_time():
     highlight.SourceText("a " * 50_000).pieces("a " * 50_000)
     highlight.SourceText("a b c " * 17_000).pieces("a b " * 25_000)
     assert time.process_time() - start < 10
+
+
+def test_repeats_and_copies_without_spaces():
+    text = TEXTS["Han"]
+    # all of the second time, but for its end mark
+    assert sum(highlight.repeats(2 * text)) >= len(text) - 1
+    pieces = highlight.SourceText(text).pieces("听说河水上涨了很多")
+    assert pieces == [Piece("听说"), Piece("河水上涨了", 1), Piece("很多")]

@@ -1,4 +1,5 @@
-"""What a page is given: numbers that come out of the packing as they went in, and items with steps first."""
+"""What a page is given: numbers that come out of the packing as they went in, and items with steps
+first."""
 
 import base64
 
@@ -7,7 +8,8 @@ import pytest
 
 from dwindle.analysis import arms, left_out, views
 from dwindle.analysis.measure import measure
-from dwindle.folder import coverage_file, traces
+from dwindle.data.script import sentence_spans
+from dwindle.runfiles import coverage_file, traces
 from tests import folders
 
 
@@ -18,7 +20,8 @@ def unpacked(text):
 
 
 @pytest.mark.parametrize(
-    "numbers", [np.array([0.0, 1e-3, 0.5, 2.0]), np.zeros(3), np.random.default_rng(0).random((4, 5))]
+    "numbers",
+    [np.array([0.0, 1e-3, 0.5, 2.0]), np.zeros(3), np.random.default_rng(0).random((4, 5))],
 )
 def test_packing_keeps_shades(numbers):
     back = unpacked(views.packed(numbers)).reshape(numbers.shape)
@@ -37,7 +40,9 @@ def test_pages_have_traced_items_first_and_sums_for_the_rest(tmp_path):
     raw = coverage_file.read(folder / "coverage.npz")["item-3"][0].mean(0)
     assert np.allclose(unpacked(sums["raw"]), raw, atol=raw.max() / 255)
     item = measured.test.items[3]
-    expected = left_out.shares(found[0].effective["item-3"], found[0].places["item-3"], left_out.sentences(item.source))
+    expected = left_out.shares(
+        found[0].effective["item-3"], found[0].places["item-3"], sentence_spans(item.source)
+    )
     assert [share for _, _, share in sums["parts"]] == [round(share, 3) for share in expected]
 
 

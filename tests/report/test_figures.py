@@ -9,7 +9,9 @@ from tests import folders
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     tmp = tmp_path_factory.mktemp("runs")
-    return report.make([folders.run(tmp / "plain", 1), folders.run(tmp / "dim", 2, folders.recipe("dim:log"))]).tests[0]
+    return report.make(
+        [folders.run(tmp / "plain", 1), folders.run(tmp / "dim", 2, folders.recipe("dim:log"))]
+    ).tests[0]
 
 
 def test_bars_are_the_values_of_the_table(measured):

@@ -23,5 +23,8 @@ def test_the_yellow_block_the_more_covered_position_gives_less():
 
 
 def test_drawing(tmp_path):
-    draw({"Plain": illustrate(rule("plain")), "Dim": illustrate(rule("dim:log"))}, tmp_path / "one.svg")
+    draw(
+        {"Plain": illustrate(rule("plain")), "Dim": illustrate(rule("dim:log"))},
+        tmp_path / "one.svg",
+    )
     assert "<svg" in (tmp_path / "one.svg").read_text()

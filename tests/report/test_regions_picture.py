@@ -1,4 +1,5 @@
-"""Regions shaded by coverage: bright where it was looked, dark elsewhere, one small picture a word; text is escaped."""
+"""Regions shaded by coverage: bright where it was looked, dark elsewhere, one small picture a word;
+text is escaped."""
 
 import re
 
@@ -8,8 +9,8 @@ from PIL import Image
 
 from dwindle.data.worlds.scenes import Scenes, scene
 from dwindle.data.worlds.scenes_picture import draw
-from dwindle.folder.traces import Trace
 from dwindle.report.regions import fragment, shaded, sheet
+from dwindle.runfiles.traces import Trace
 
 GREY = Image.new("RGB", (100, 50), (120, 120, 120))
 BOXES = [[0, 0, 50, 50], [50, 0, 100, 50]]
@@ -19,20 +20,28 @@ def trace(words, attention, weights=None, id="one"):
     attention = np.array(attention, dtype=np.float32)
     weights = attention if weights is None else np.array(weights, dtype=np.float32)
     regions = attention.shape[1]
-    return Trace(id, id, [f"region {i}" for i in range(regions)], [-1] * regions, words, attention, weights)
+    return Trace(
+        id, id, [f"region {i}" for i in range(regions)], [-1] * regions, words, attention, weights
+    )
 
 
 def test_a_region_is_as_bright_as_its_share():
-    left, right = (np.asarray(shaded(GREY, BOXES, np.array([0.8, 0.2]), 100))[50, x].mean() for x in (25, 75))
+    left, right = (
+        np.asarray(shaded(GREY, BOXES, np.array([0.8, 0.2]), 100))[50, x].mean() for x in (25, 75)
+    )
     assert left > right > 30
     nothing = np.asarray(shaded(GREY, BOXES[:1], np.array([1.0]), 100))[50, 75]
     assert nothing.tolist() == [30, 30, 30]  # a quarter of 120: no region is there
-    assert left == pytest.approx(np.asarray(shaded(GREY, BOXES, np.array([4.0, 1.0]), 100))[50, 25].mean())
+    assert left == pytest.approx(
+        np.asarray(shaded(GREY, BOXES, np.array([4.0, 1.0]), 100))[50, 25].mean()
+    )
 
 
 def test_regions_that_overlap_are_as_bright_as_the_brighter():
     both = np.asarray(shaded(GREY, [BOXES[0], BOXES[0]], np.array([0.2, 1.0]), 100))[50, 25]
-    assert both.tolist() == np.asarray(shaded(GREY, BOXES[:1], np.array([1.0]), 100))[50, 25].tolist()
+    assert (
+        both.tolist() == np.asarray(shaded(GREY, BOXES[:1], np.array([1.0]), 100))[50, 25].tolist()
+    )
 
 
 def test_nothing_looked_at_is_no_error():
@@ -68,12 +77,16 @@ def test_what_dwindles_grows_dark():
 
 
 def test_the_fragment_stands_alone_and_is_escaped():
-    html = str(fragment(GREY, BOXES, {"<b>": trace(["</script>", ' "x"'], [[1.0, 0.0]] * 2, id="<i>")}))
+    html = str(
+        fragment(GREY, BOXES, {"<b>": trace(["</script>", ' "x"'], [[1.0, 0.0]] * 2, id="<i>")})
+    )
     assert "<b>" not in html
     assert "<i>" not in html
     assert "</script>" not in html
     assert "&quot;x&quot;" in html
-    assert re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/=]+", re.search(r'src="([^"]*)"', html)[1])
+    assert re.fullmatch(
+        r"data:image/png;base64,[A-Za-z0-9+/=]+", re.search(r'src="([^"]*)"', html)[1]
+    )
 
 
 def test_boxes_of_another_image_are_refused():

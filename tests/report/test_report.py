@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from dwindle.analysis.measure import Delta
 from dwindle.data.load import load
 from dwindle.data.settings import DataSettings, Size
+from dwindle.metrics.difference import Difference
 from dwindle.report import page, report
 from tests import folders
 
@@ -24,12 +24,61 @@ def ids(text):
     return re.findall(r'<section id="(?:t\d-)?([a-z-]+)"', text)
 
 
-def test_every_section_is_there_for_plain_outputs(two):
+def test_sections_of_two_plain_files(two):
+    """Those that have nothing to show are absent, and one line says what they would need."""
     text = report.html(report.make(two))
     assert ids(text) == [
-        *("results", "tradeoff", "ablation", "repetition", "novelty", "layout", "entropy"),
-        *("examples", "coverage", "marked", "left-out", "settings", "paper"),
+        "results",
+        "tradeoff",
+        "repetition",
+        "novelty",
+        "layout",
+        "entropy",
+        "examples",
+        "settings",
     ]
+    assert text.count("With more data this page would also have:") == 1
+    assert "Like for like (recipes of the runs)" in text
+    assert "not run" not in text
+
+
+def test_one_system_has_its_worst_items_third_at_the_latest(two):
+    text = report.html(report.make(two[:1]))
+    assert ids(text)[:3] == ["results", "examples", "repetition"]
+    assert "Differences (a second system on the same items)" in text
+
+
+def test_navigation_and_headings_say_the_same(tmp_path):
+    text = report.html(report.make([folders.run(tmp_path / "run")]))
+    menu = text.partition("<nav")[2].partition("</nav>")[0]
+    assert re.findall(r'<a href="#[^"]*">([^<]*)</a>', menu) == re.findall(
+        r"<h2>([^<]*)</h2>", text
+    )
+
+
+def test_a_translation_has_the_numbers_of_translations(tmp_path):
+    file = tmp_path / "fr.jsonl"
+    lines = [
+        {
+            "id": n,
+            "source": "the ferry was late again today because of fog",
+            "reference": "le bac était encore en retard aujourd'hui à cause du brouillard",
+            "hypothesis": "le bac était en retard aujourd'hui à cause du brouillard"[: 20 + 5 * n],
+        }
+        for n in range(6)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = report.make([file])
+    assert made.tests[0].task == "translation"
+    assert made.tests[0].main[:3] == ["bleu", "chrf", "length:ratio"]
+    assert not {"novelty", "layout"} & set(ids(report.html(made)))
+    assert {"novelty", "layout"} <= set(ids(report.html(report.make([file], task="text"))))
+
+
+def test_tables_of_the_paper_are_there_for_runs_of_the_paper(tmp_path):
+    run = folders.run(tmp_path / "run", given=folders.recipe() | {"name": "cnndm/pg-dim"})
+    text = report.html(report.make([run]))
+    assert ids(text)[-1] == "paper"
     assert "not run" in text
 
 
@@ -42,7 +91,12 @@ def test_nothing_in_the_file_points_outside(two):
 
 def test_text_from_outputs_is_escaped_everywhere(tmp_path):
     file = tmp_path / "a.jsonl"
-    record = {"id": folders.NASTY, "source": folders.NASTY, "reference": folders.NASTY, "hypothesis": folders.NASTY}
+    record = {
+        "id": folders.NASTY,
+        "source": folders.NASTY,
+        "reference": folders.NASTY,
+        "hypothesis": folders.NASTY,
+    }
     file.write_text(json.dumps(record) + "\n")
     nasty = tmp_path / "<b>x&{{ 7*7 }}.jsonl"
     nasty.write_text(json.dumps({**record, "hypothesis": "other"}) + "\n")
@@ -51,7 +105,9 @@ def test_text_from_outputs_is_escaped_everywhere(tmp_path):
     assert "<b>x" not in text
     assert text.count("<script>") == 1
     assert html.escape("<b>x&{{ 7*7 }}") in text
-    data = re.search(r'<script type="application/json" id="t0-examples-data">(.*?)</script>', text, re.S)[1]
+    data = re.search(
+        r'<script type="application/json" id="t0-examples-data">(.*?)</script>', text, re.S
+    )[1]
     assert json.loads(data)["items"][0]["id"] == folders.NASTY
 
 
@@ -71,6 +127,13 @@ def test_an_arena_with_an_unfinished_run(tmp_path):
     assert "not tested" in text
 
 
+def test_the_heading_names_the_systems_once(tmp_path):
+    one, two = folders.plain(tmp_path / "a.jsonl"), folders.plain(tmp_path / "b.jsonl")
+    alone, both = (report.html(report.make(paths)) for paths in ([one], [one, two]))
+    for heading, text in (("a", alone), ("a against b", both)):
+        assert re.search(rf'<h1>{heading}</h1>\s*<p class="about">\d+ items', text)
+
+
 def test_two_test_sets_have_two_blocks(tmp_path):
     one, two = folders.plain(tmp_path / "a.jsonl"), folders.plain(tmp_path / "b.jsonl", count=5)
     text = report.html(report.make([one, two]))
@@ -87,13 +150,12 @@ def test_markdown_and_latex_have_the_same_numbers(two):
     rows = [line for line in md.splitlines() if line.startswith("|")]
     assert all(row.endswith("|") for row in rows)
     assert tex.count(r"\begin{table}") == tex.count(r"\end{table}") > 5
-    assert "not run" in md
 
 
 def test_captions_are_true_wherever_they_stand(two):
     made = report.make(two)
-    made.tests[0]._differences["b", "rouge1"] = Delta(1.0, 0.5, 2.0, 0.01)
-    made.tests[0]._differences["b", "rouge2"] = Delta(-1.0, -2.0, -0.5, 0.01)
+    made.tests[0]._differences["b", "rouge1"] = Difference("rouge1", 1.0, 0.5, 2.0, None, 0.01)
+    made.tests[0]._differences["b", "rouge2"] = Difference("rouge2", -1.0, -2.0, -0.5, None, 0.01)
     md, tex, page_ = report.markdown(made), report.latex(made), report.html(made)
     assert "olour" not in md + tex
     assert "Coloured where it is clearly better or worse" in page_
@@ -108,7 +170,13 @@ def test_every_table_of_synthetic_data_says_so(tmp_path, two):
     file = tmp_path / "world.jsonl"
     examples = load(DataSettings("newsroom", size=Size(test=4)), "test")
     lines = [
-        {"id": e.id, "source": e.source, "reference": e.references[0], "hypothesis": "x", "gold": e.gold}
+        {
+            "id": e.id,
+            "source": e.source,
+            "reference": e.references[0],
+            "hypothesis": "x",
+            "gold": e.gold,
+        }
         for e in examples
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -119,7 +187,10 @@ def test_every_table_of_synthetic_data_says_so(tmp_path, two):
     assert captions
     assert all(caption.endswith("(synthetic data)") for caption in captions)
     assert "4 items of synthetic data" in report.html(made)
-    assert "synthetic data" not in report.markdown(report.make(two)).partition("## Beside the paper")[0]
+    assert (
+        "synthetic data"
+        not in report.markdown(report.make(two)).partition("## Beside the paper")[0]
+    )
 
 
 def test_markdown_and_latex_escape(tmp_path):
@@ -137,6 +208,6 @@ def test_a_file_is_written_whole(tmp_path):
 
 def test_a_table_called_like_its_section_is_named_once_in_latex(two):
     text = report.latex(report.make(two))
-    assert r"\caption{a: Results. Value, with its 95 \% interval (bootstrap).}" in text
+    assert r"\caption{a against b: Results. Value, with its 95 \% interval (bootstrap).}" in text
     assert "Results. Results" not in text
-    assert r"\caption{a: Results. Differences to a. Minus a, " in text
+    assert r"\caption{a against b: Results. Differences to a. Minus a, " in text

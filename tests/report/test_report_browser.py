@@ -1,12 +1,16 @@
-"""The report in a real browser, from disk: no error, no request, text as text, and every view does what it says."""
+"""The report in a real browser, from disk: no error, no request, text as text, and every view does
+what it says."""
 
 import json
 
 import numpy as np
 import pytest
 
-from dwindle.folder import traces
+from dwindle.auditing import bulk
+from dwindle.auditing.listeners import Listeners
 from dwindle.report import coverage_page, page, report
+from dwindle.runfiles import traces
+from dwindle.runfiles.run import Run
 from tests import browser_kit, folders
 
 pytestmark = browser_kit.MARKS
@@ -14,7 +18,6 @@ pytest.importorskip("selenium", reason="no selenium: pip install 'dwindle[dev]'"
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,10 @@ def file(tmp_path_factory):
     """Three runs with coverage and traces, and one file on other items."""
     tmp = tmp_path_factory.mktemp("runs")
     rules = {"plain": "plain", "dim": "dim:log", "dydim": "dydim:boxcox(0),boxcox(0.5)"}
-    runs = [folders.run(tmp / name, seed, folders.recipe(rule)) for seed, (name, rule) in enumerate(rules.items())]
+    runs = [
+        folders.run(tmp / name, seed, folders.recipe(rule))
+        for seed, (name, rule) in enumerate(rules.items())
+    ]
     other = folders.plain(tmp / "other.jsonl", count=4, sources=False)
     path = tmp / "report.html"
     page.write(path, report.html(report.make([*runs, other])))
@@ -50,7 +56,9 @@ def one(driver, css):
 
 def test_no_error_and_no_request_but_the_file_itself(opened, file):
     urls = browser_kit.asked(opened)
-    assert {url for url in urls if not url.startswith(("about:", "chrome", "data:"))} == {file.as_uri()}
+    assert {url for url in urls if not url.startswith(("about:", "chrome", "data:"))} == {
+        file.as_uri()
+    }
     assert opened.get_log("browser") == []
 
 
@@ -58,7 +66,8 @@ def test_the_policy_stops_what_gets_in(opened):
     """Were a script or a request to get into the page, it would not run and not leave."""
     opened.execute_script(
         "const s = document.createElement('script'); s.textContent = 'document.title = \"broken\"';"
-        "document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i);"
+        "document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; "
+        "document.body.append(i);"
     )
     assert opened.title != "broken"
     refused = " ".join(entry["message"] for entry in opened.get_log("browser"))
@@ -76,7 +85,9 @@ def test_text_is_text(driver, tmp_path):
     fresh(driver, html)
     assert "broken" not in driver.title
     assert all_of(driver, "img") == []
-    texts = driver.execute_script("return [...document.querySelectorAll('.detail .words')].map(e => e.textContent)")
+    texts = driver.execute_script(
+        "return [...document.querySelectorAll('.detail .words')].map(e => e.textContent)"
+    )
     assert texts == [folders.NASTY, folders.NASTY[::-1], folders.NASTY, folders.NASTY]
     assert driver.get_log("browser") == []
     assert browser_kit.wide(driver) <= 0
@@ -103,7 +114,10 @@ def test_examples_by_keyboard_and_with_another_system(opened):
     one(opened, "#t0-examples .list").send_keys(Keys.ARROW_DOWN)
     rows = all_of(opened, "#t0-examples .list li")
     assert rows[1].get_attribute("aria-selected") == "true"
-    assert one(opened, "#t0-examples .detail > h3").text == rows[1].find_element(By.CSS_SELECTOR, ".id").text
+    assert (
+        one(opened, "#t0-examples .detail > h3").text
+        == rows[1].find_element(By.CSS_SELECTOR, ".id").text
+    )
     before = gains(opened)
     one(opened, "#t0-examples select").send_keys("dydim")
     assert gains(opened) != before
@@ -119,9 +133,17 @@ def test_examples_are_searched_and_linked_to(driver, file, opened):
     driver.get("about:blank")
     driver.get(f"{file.as_uri()}#t0-examples/item-7")
     assert one(driver, "#t0-examples .detail > h3").text == "item-7"
-    assert one(driver, "#t0-examples .detail > h3 a").get_attribute("href").endswith("#t0-examples/item-7")
     assert (
-        abs(driver.execute_script("return document.querySelector('#t0-examples .view').getBoundingClientRect().top"))
+        one(driver, "#t0-examples .detail > h3 a")
+        .get_attribute("href")
+        .endswith("#t0-examples/item-7")
+    )
+    assert (
+        abs(
+            driver.execute_script(
+                "return document.querySelector('#t0-examples .view').getBoundingClientRect().top"
+            )
+        )
         < 200
     )
 
@@ -132,12 +154,14 @@ def test_dwindling_can_be_seen_in_a_step(opened):
     ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
     assert " of " in one(opened, f"{panel} .caption").text
     edges = opened.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].map(e => e.style.boxShadow)", f"{panel} .shaded .token"
+        "return [...document.querySelectorAll(arguments[0])].map(e => e.style.boxShadow)",
+        f"{panel} .shaded .token",
     )
     assert any(edges)
     ActionChains(opened).move_to_element(one(opened, "#t0-coverage h2")).perform()
     assert not opened.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].some(e => e.style.boxShadow)", f"{panel} .shaded .token"
+        "return [...document.querySelectorAll(arguments[0])].some(e => e.style.boxShadow)",
+        f"{panel} .shaded .token",
     )
 
 
@@ -161,7 +185,9 @@ def test_a_copied_span_lights_its_sentence(opened):
 
 def shades(driver, css):
     return driver.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].map(e => getComputedStyle(e).backgroundColor)", css
+        "return [...document.querySelectorAll(arguments[0])].map(e => "
+        "getComputedStyle(e).backgroundColor)",
+        css,
     )
 
 
@@ -174,24 +200,28 @@ def test_a_step_shows_what_it_attended_to_and_steps_play(opened):
     step = shades(opened, f"{panel} .shaded .token")
     assert step != whole
     ActionChains(opened).move_to_element(one(opened, "#t0-coverage h2")).perform()
-    assert shades(opened, f"{panel} .shaded .token") == whole
-    play = next(b for b in all_of(opened, "#t0-coverage .controls button") if b.text == "Play the steps")
+
+    def settled():  # colours fade
+        return shades(opened, f"{panel} .shaded .token") == whole
+
+    assert browser_kit.eventually(settled)
+    play = next(
+        b for b in all_of(opened, "#t0-coverage .controls button") if b.text == "Play the steps"
+    )
     play.click()
-    opened.implicitly_wait(3)
-    try:
-        assert one(opened, f"{panel} .output .now")
-    finally:
-        opened.implicitly_wait(0)
+    assert browser_kit.eventually(lambda: one(opened, f"{panel} .output .now"))
     assert play.text == "Stop"
     play.click()
-    assert shades(opened, f"{panel} .shaded .token") == whole
+    assert browser_kit.eventually(settled)
 
 
 def test_raw_and_effective_differ_and_an_item_without_steps_says_so(opened):
     panel = "#t0-coverage .text.system:nth-child(2)"
     ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
     used = one(opened, f"{panel} .caption").text
-    next(b for b in all_of(opened, "#t0-coverage .buttons button") if b.text == "What was looked at").click()
+    next(
+        b for b in all_of(opened, "#t0-coverage .buttons button") if b.text == "What was looked at"
+    ).click()
     ActionChains(opened).move_to_element(one(opened, f"{panel} .output .token")).perform()
     assert one(opened, f"{panel} .caption").text != used
     all_of(opened, "#t0-coverage .list li")[1].click()
@@ -215,7 +245,8 @@ def test_the_page_of_one_text(driver, tmp_path):
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_readable_on_wide_and_narrow_screens(driver, file, width, scheme):
-    """No sideways scrolling, and every text has a contrast of 4.5 or more with what is behind it."""
+    """No sideways scrolling, and every text has a contrast of 4.5 or more with what is behind
+    it."""
     with browser_kit.screen(driver, width, scheme):
         fresh(driver, file)
         assert browser_kit.wide(driver) <= 0
@@ -225,19 +256,135 @@ def test_readable_on_wide_and_narrow_screens(driver, file, width, scheme):
         assert driver.execute_script(browser_kit.POOR) == []
 
 
+@browser_kit.needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_people_out(driver, file, alone, scheme):
+    with browser_kit.screen(driver, 1280, scheme):
+        for page_ in (file, alone):
+            fresh(driver, page_)
+            assert browser_kit.barriers(driver) == []
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """One system with findings: item-3 leaves most out, item-5 repeats itself, item-7 is far too
+    long."""
+    tmp = tmp_path_factory.mktemp("alone")
+    records = folders.records(1)
+    records[5]["hypothesis"] = "the mayor went by ferry " * 3
+    records[7]["hypothesis"] += " " + " ".join(f"word{n}" for n in range(200))
+    path = tmp / "a.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    findings = [
+        {
+            "id": record["id"],
+            "score": 9.0 if n == 3 else n / 20,
+            "alarm": n == 3,
+            "spans": [],
+            "chars": [],
+        }
+        for n, record in enumerate(records)
+    ]
+    findings[3]["spans"] = [{"start": 0, "end": 9, "text": records[3]["source"][:9], "score": 9.0}]
+    findings[4]["score"] = None
+    bulk.findings_of(path).write_text("".join(json.dumps(found) + "\n" for found in findings))
+    origin = {
+        "calibrated_on": 40,
+        "calibrated_with": "given outputs",
+        "outputs": bulk.digest(Run(path)),
+    }
+    ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "characters", {}, True, (), origin)
+    ears.save(bulk.ears_of(bulk.findings_of(path)))
+    page.write(tmp / "report.html", report.html(report.make([path])))
+    return tmp / "report.html"
+
+
+def test_the_worst_items_of_one_system_come_first(driver, alone):
+    """By what the audit found, then by repetition and length; by id only if that is asked for."""
+    fresh(driver, alone)
+
+    def first():
+        return one(driver, "#t0-examples .list .id").text
+
+    assert first() == "item-3"
+    assert one(driver, "#t0-examples .detail > h3").text == "item-3"
+    assert [e.text for e in all_of(driver, "#t0-examples .list li:last-child > span")][:2] == [
+        "item-4",
+        "\u2013",
+    ]
+    choose = one(driver, "#t0-examples select")
+    choose.send_keys("repeated 3")
+    assert first() == "item-5"
+    # By a click: letters typed soon after others would be taken for more of the same word.
+    next(
+        o
+        for o in choose.find_elements("tag name", "option")
+        if o.text.startswith("length to source")
+    ).click()
+    assert first() == "item-7"
+    next(b for b in all_of(driver, "#t0-examples .buttons button") if b.text == "By id").click()
+    assert first() == "item-0"
+    assert driver.get_log("browser") == []
+
+
+def test_every_criterion_sorts(driver, alone, file):
+    """Of one system the worst come first, of several the largest gains, by whichever criterion is
+    chosen."""
+    for path in (alone, file):
+        fresh(driver, path)
+        data = json.loads(one(driver, "#t0-examples-data").get_attribute("textContent"))
+        items = {item["id"]: item for item in data["items"]}
+        options = all_of(driver, "#t0-examples .controls label:last-of-type option")
+        assert [option.text for option in options] == [title for _, title, _ in data["metrics"]]
+        varied = 0
+        for option, (name, title, better) in zip(options, data["metrics"], strict=True):
+            option.click()
+            listed = [
+                items[e.get_attribute("title")] for e in all_of(driver, "#t0-examples .list .id")
+            ]
+            assert len(listed) == len(items)
+            if len(data["systems"]) > 1:
+                keys = [
+                    (item["scores"][name][0] - item["scores"][name][1]) * (better or 1)
+                    for item in listed
+                ]
+            elif better:
+                keys = [
+                    better * item["scores"][name][0]
+                    for item in listed
+                    if item["scores"][name][0] is not None
+                ]
+            else:
+                keys = [-item["worst"][name] for item in listed]
+            assert keys == sorted(keys), title
+            varied += keys[0] < keys[-1]
+        assert varied == len(options) if path == alone else varied > 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_marks_can_be_read(driver, alone, scheme):
+    with browser_kit.screen(driver, 1280, scheme):
+        fresh(driver, alone)
+        assert all_of(driver, "#t0-marked mark")
+        assert driver.execute_script(browser_kit.POOR) == []
+
+
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_navigation_fits_and_follows(opened, width):
-    """On a wide window all of it is in view, on a phone where one is; one test set's sections at a time."""
+    """On a wide window all of it is in view, on a phone where one is; one test set's sections at a
+    time."""
     with browser_kit.screen(opened, width, mobile=False):
         assert [e.is_displayed() for e in all_of(opened, "nav .group")] == [True, False]
         if width > 1000:
             assert (
-                opened.execute_script("const n = document.querySelector('nav'); return n.scrollWidth - n.clientWidth")
+                opened.execute_script(
+                    "const n = document.querySelector('nav'); return n.scrollWidth - n.clientWidth"
+                )
                 <= 0
             )
             assert one(opened, "nav").size["height"] < 70
         opened.execute_script("document.getElementById('t1-examples').scrollIntoView()")
-        WebDriverWait(opened, 5).until(lambda d: all_of(d, "nav a.here[href='#t1-examples']"))
+        assert browser_kit.eventually(lambda: all_of(opened, "nav a.here[href='#t1-examples']"))
         here = one(opened, "nav a.here")
         assert 0 <= here.rect["x"] <= width - here.rect["width"]
         assert [e.is_displayed() for e in all_of(opened, "nav .group")] == [False, True]

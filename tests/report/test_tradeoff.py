@@ -1,4 +1,5 @@
-"""The chart of scores against repetition: its numbers, names that do not overlap, and a file that stands alone."""
+"""The chart of scores against repetition: its numbers, names that do not overlap, and a file that
+stands alone."""
 
 import random
 import re
@@ -10,8 +11,8 @@ import pytest
 from dwindle.analysis import arms
 from dwindle.analysis.measure import measure
 from dwindle.metrics import seeds, significance
-from dwindle.report import plane, report
-from dwindle.report.plane import Axis, Point
+from dwindle.report import report, scatter
+from dwindle.report.scatter import Axis, Point
 from dwindle.report.tradeoff import tradeoff
 from tests import folders
 
@@ -25,9 +26,19 @@ def overlap(a, b):
 @pytest.mark.parametrize("seed", range(5))
 def test_names_overlap_neither_names_nor_points(seed):
     rng = random.Random(seed)
-    names = ["plain", "dim", "dydim", "block-3", "soft-trigrams", "a rather long name", "长名字", "gnmt", "cov"]
+    names = [
+        "plain",
+        "dim",
+        "dydim",
+        "block-3",
+        "soft-trigrams",
+        "a rather long name",
+        "长名字",
+        "gnmt",
+        "cov",
+    ]
     at = [(rng.uniform(60, 400), rng.uniform(50, 280)) for _ in names]
-    placed = plane.labels(names, at, [], ROOM)
+    placed = scatter.labels(names, at, [], ROOM)
     for k, box in enumerate(placed):
         assert ROOM[0] <= box[0]
         assert box[2] <= ROOM[2]
@@ -64,30 +75,41 @@ def test_points_are_means_over_seeds_with_their_intervals(tmp_path):
     assert found.across.mark[0] == "reference"
 
 
-def test_a_rival_of_the_search_is_a_square(tmp_path):
+def test_colours_tell_how_a_system_came_about(tmp_path):
     runs = [
         folders.run(tmp_path / "plain", 1),
         folders.run(tmp_path / "dim", 2, folders.recipe("dim:log")),
         folders.run(tmp_path / "block", 3, folders.recipe(decoding__block_ngrams=3)),
-        folders.plain(tmp_path / "other.jsonl", 4),
+        folders.run(
+            tmp_path / "switch",
+            4,
+            folders.recipe(decoding__rule="dim:log", decoding__block_ngrams=3),
+        ),
+        folders.plain(tmp_path / "other.jsonl", 5),
     ]
     (test,) = arms.read(runs).tests
     found = tradeoff(measure(test))
-    assert [p.square for p in found.points] == [False, False, True, False]
-    assert "Squares" in found.note
+    assert [p.square for p in found.points] == [False, False, True, False, False]
+    assert [p.colour for p in found.points[:4]] == ["s0", "s1", "s3", "s2"]
+    assert (
+        "Blue: trained with the method; orange: the base's model, with a rule while decoding; green"
+        in found.note
+    )
 
 
 def test_one_system_or_repetition_alone_has_no_chart(tmp_path):
     one = folders.plain(tmp_path / "a.jsonl")
     assert report.charts(report.make([one])) == {}
-    assert "needs two systems" in report.html(report.make([one]))
+    assert "Score and repetition (two systems and a score)" in report.html(report.make([one]))
     bare = [folders.plain(tmp_path / f"{k}.jsonl", k, references=False) for k in (1, 2)]
     assert report.charts(report.make(bare)) == {}
 
 
 def test_the_file_stands_alone_in_light_and_dark():
     name = "a <b>&\"' system"
-    text = plane.file("t", Axis("x", ("reference", 2.0)), Axis("y"), [Point(name, 1, 1, (0, 2), (0, 2), "s1")])
+    text = scatter.file(
+        "t", Axis("x", ("reference", 2.0)), Axis("y"), [Point(name, 1, 1, (0, 2), (0, 2), "s1")]
+    )
     root = ET.fromstring(text)
     assert name in "".join(root.itertext())
     assert "prefers-color-scheme: dark" in text

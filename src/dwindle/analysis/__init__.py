@@ -1,1 +1,4 @@
-"""What outputs and coverage say about systems: reads run folders and files, never loads a model."""
+"""Analyses of systems from their outputs and coverage.
+
+Reads run folders and files, never loads a model.
+"""

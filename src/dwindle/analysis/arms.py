@@ -1,8 +1,9 @@
-"""What is shown: run folders, arenas and plain ``outputs.jsonl`` files, read into arms on test sets.
+"""Reads run folders, arenas and plain ``outputs.jsonl`` files into arms on test sets.
 
-An *arm* is one system; it has a run for every seed (a plain file is an arm of one run). Arms that answer the same items
-stand on the same *test set*, and only those are ever compared; the first is the base. What is not there yet is
-remembered as a sentence, and the rest is read. Knows nothing of metrics and of pages.
+An *arm* is one system; it has a run for every seed (a plain file is an arm of one run). Arms that
+answer the same items stand on the same *test set*, and only those are ever compared; the first is
+the base. What is not there yet is remembered as a sentence, and the rest is read. Knows nothing of
+metrics and of pages.
 """
 
 import hashlib
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dwindle.folder import names, outputs, whole
-from dwindle.folder.outputs import Outputs
-from dwindle.folder.run import Run
+from dwindle.runfiles import names, outputs, tables, whole
+from dwindle.runfiles.outputs import Outputs
+from dwindle.runfiles.run import Run
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class TestSet:
 
     @property
     def synthetic(self) -> bool:
-        """Whether the items are of a synthetic world."""
+        """True if the items are of a synthetic world."""
         return all(isinstance(item.extra.get("gold"), dict) for item in self.items)
 
     @property
@@ -69,17 +70,24 @@ class _Found:
     runs: list[Run]
 
 
-def read(paths: Sequence[str | Path], called: Sequence[str] | None = None) -> Shown:
-    """Read every run folder, arena folder and ``outputs.jsonl`` in ``paths``. ``called``: a name for each system; None
-    takes those of their files and folders."""
+def read(paths: Sequence[str | Path | Run], called: Sequence[str] | None = None) -> Shown:
+    """Read the run folders, arena folders and files of outputs in ``paths``; runs as they are.
+
+    ``called``: a name for each system; None takes those of their files and folders.
+    """
     if not paths:
-        raise ValueError("nothing was named: give run folders, arena folders or outputs.jsonl files")
+        raise ValueError(
+            "nothing was named: give run folders, arena folders or outputs.jsonl files"
+        )
     missing: list[str] = []
     found: list[_Found] = []
-    for path in map(Path, paths):
-        if (path / names.ARENA).is_file():
-            found += _arena(path, missing)
+    for path in paths:
+        if isinstance(path, Run):
+            found.append(_Found(place(path.path), place(path.path).name, [path.checked()]))
+        elif (Path(path) / names.ARENA).is_file():
+            found += _arena(Path(path), missing)
         else:
+            path = Path(path)
             found += [_Found(place(path), place(path).name, [run]) for run in _run(path, missing)]
     found = [arm for arm in found if arm.runs]
     if not found:
@@ -97,7 +105,9 @@ def _arena(folder: Path, missing: list[str]) -> list[_Found]:
         arms = [arena["base"], *(arm for arm in arena["arms"] if arm != arena["base"])]
         seeds = arena["seeds"]
     except KeyError as error:
-        raise ValueError(f"{folder / names.ARENA} has no {error}: was it written by 'dwindle arena'?") from None
+        raise ValueError(
+            f"{folder / names.ARENA} has no {error}: was it written by 'dwindle arena'?"
+        ) from None
     return [
         _Found(
             (folder / name).resolve(),
@@ -110,12 +120,16 @@ def _arena(folder: Path, missing: list[str]) -> list[_Found]:
 
 def _run(path: Path, missing: list[str]) -> list[Run]:
     """The run at ``path``, or none and a sentence about what it lacks."""
-    if path.is_file():
+    if path.is_file() or tables.is_table(path):
         return [Run(path).checked()]
     if not path.exists():
-        raise ValueError(f"{path} is not there: name a run folder, an arena folder or an outputs.jsonl")
+        raise ValueError(
+            f"{path} is not there: name a run folder, an arena folder or an outputs.jsonl"
+        )
     if not (path / names.OUTPUTS).is_file():
-        missing.append(f"{path} has no outputs.jsonl: the run is not finished, or this is not a run folder")
+        missing.append(
+            f"{path} has no outputs.jsonl: the run is not finished, or this is not a run folder"
+        )
         return []
     run = Run(path).checked()
     missing += run.damage()
@@ -123,17 +137,31 @@ def _run(path: Path, missing: list[str]) -> list[Run]:
 
 
 def place(path: str | Path) -> Path:
-    """What a path is named after: of ``outputs.jsonl`` its folder, of another file the file without its ending."""
+    """The path that a system is named after: the folder of an ``outputs.jsonl``, else the file
+    without its ending."""
     path = Path(path).resolve()
-    return path.parent if path.name == "outputs.jsonl" else path.with_suffix("") if path.is_file() else path
+    return (
+        path.parent
+        if path.name == "outputs.jsonl"
+        else path.with_suffix("")
+        if path.is_file()
+        else path
+    )
 
 
 def told_apart(places: Sequence[Path], names: Sequence[str] | None = None) -> list[str]:
-    """Each place's name, or the last part of it; those of the same name, as many parts as tell them apart."""
+    """Each place's name, or the last part of it; those of the same name, as many parts as tell them
+    apart, without the parts that all of several places end with."""
     found = list(names or [path.name for path in places])
+    while len(set(places)) > 1 and {*found, *(path.name for path in places)} == {found[0]}:
+        places = [path.parent for path in places]
+        found = [path.name for path in places]
     for depth in range(2, max(len(path.parts) for path in places) + 1):
         counts = Counter(found)
-        found = ["/".join(p.parts[-depth:]) if counts[n] > 1 else n for n, p in zip(found, places, strict=True)]
+        found = [
+            "/".join(p.parts[-depth:]) if counts[n] > 1 else n
+            for n, p in zip(found, places, strict=True)
+        ]
     return found
 
 
@@ -145,7 +173,9 @@ def _named(found: list[_Found], groups: list[list[_Found]], called: Sequence[str
         arm.name = name
     for group in groups:
         if called is None:
-            for arm, name in zip(group, told_apart([a.place for a in group], [a.name for a in group]), strict=True):
+            for arm, name in zip(
+                group, told_apart([a.place for a in group], [a.name for a in group]), strict=True
+            ):
                 arm.name = name
         for name, count in Counter(arm.name for arm in group).items():
             if count > 1:

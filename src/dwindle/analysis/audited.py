@@ -1,11 +1,14 @@
-"""What ``dwindle omissions`` found in the outputs of a run, read from the files beside them. Runs no model."""
+"""Reads what ``dwindle omissions`` found in the outputs of a run from the files beside them.
+
+Runs no model.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
-from dwindle.folder.run import Run
-from dwindle.listening.bulk import digest, ears_of, findings_of, results
-from dwindle.listening.listeners import Listeners
+from dwindle.auditing.bulk import digest, ears_of, findings_of, results
+from dwindle.auditing.listeners import Listeners
+from dwindle.runfiles.run import Run
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,11 @@ class Audited:
 
 
 def audited(run: Run) -> Audited | None:
-    """What was found in a run's outputs; None if nobody has looked, or if they have changed since."""
+    """The findings in a run's outputs; None if they were not audited, or have changed since."""
     file = findings_of(run.outputs_file)
     if not file.is_file() or not ears_of(file).is_file():
         return None
     listeners = Listeners.load(ears_of(file))
-    if listeners.unit != "characters" or listeners.origin.get("outputs") != digest(run.outputs_file):
+    if listeners.unit != "characters" or listeners.origin.get("outputs") != digest(run):
         return None
     return Audited({record["id"]: record for record in results(file)}, listeners)

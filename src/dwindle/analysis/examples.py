@@ -1,12 +1,12 @@
 """Examples to look at: which items a report keeps, and how each text is cut for the eye.
 
-Copied spans of three words or more carry the number of the source sentence they come from (as in the paper's Tables
-10 to 13); three words or more that the output has had before are marked as repeated, and words in which it differs from
-the base's as different. Of many items the largest gains, the largest
-losses and a random draw are kept, so that the worst cases are as easy to see as the best.
+Copied spans of three words or more carry the number of the source sentence they come from (as in
+the paper's Tables 10 to 13); three words or more that the output has had before are marked as
+repeated, and words in which it differs from the base's as different. Of many items the largest
+gains, the largest losses and a random draw are kept, so that the worst cases are as easy to see as
+the best; of one system alone, the worst by every criterion.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
@@ -16,18 +16,21 @@ from typing import Any
 
 import numpy as np
 
+from dwindle.analysis.audited import audited
 from dwindle.analysis.highlight import SourceText, repeats
-from dwindle.analysis.measure import Measured
-from dwindle.folder.outputs import Item
+from dwindle.analysis.measure import REPEATED, Measured
+from dwindle.data.script import word_spans, words
 from dwindle.metrics.catalogue import kind, title
 from dwindle.metrics.kind import Better
 from dwindle.metrics.score import Array
+from dwindle.runfiles.outputs import Item
 
 MOST_ITEMS = 500
 MOST_CHARACTERS = 3_000_000
 SEED = 1
 
-_WORD = re.compile(r"\w+")
+_WORST = (REPEATED, "copied-share")
+"""Metrics by which one system's worst items are found before any other."""
 _EACH = (
     "rouge1",
     "rouge2",
@@ -44,8 +47,8 @@ _EACH = (
 
 @dataclass(frozen=True)
 class Stretch:
-    """A piece of an output. ``copied``: the source sentence it comes from; ``other``: the base does not have it;
-    ``repeated``: the output has had it before."""
+    """A piece of an output. ``copied``: the source sentence it comes from; ``other``: the base does
+    not have it; ``repeated``: the output has had it before."""
 
     text: str
     copied: int | None
@@ -55,7 +58,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Examples:
-    """What a page needs: the systems (the base first), the metrics with 1 for higher is better, the kept items."""
+    """Data of a page: the systems (base first), the metrics (1 if higher is better), the items."""
 
     systems: list[str]
     metrics: list[tuple[str, str, Better]]
@@ -68,38 +71,134 @@ class Examples:
 
     def data(self) -> dict[str, Any]:
         """For JSON, without the gains of items that are not shown."""
-        return {"systems": self.systems, "metrics": self.metrics, "items": self.items, "total": self.total}
+        return {
+            "systems": self.systems,
+            "metrics": self.metrics,
+            "items": self.items,
+            "total": self.total,
+        }
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """Something to sort items by: its name, its title, the better direction, (arms, N) values."""
+
+    name: str
+    title: str
+    better: Better
+    values: Array
+
+    def worst(self) -> Array:
+        """(N,) of the first system: higher is worse; without a direction, far from the median."""
+        own: Array = self.values[0]
+        if self.better:
+            return np.multiply(own, -self.better)
+        return own if self.name == "copied-share" else np.abs(np.subtract(own, np.nanmedian(own)))
+
+
+def criteria(measured: Measured) -> list[Criterion]:
+    """All that items can be sorted by. Of one system, what differs between items: the score of
+    omissions, repetition, copied words and the length ratio first, then the metrics."""
+    alone = len(measured.arms) == 1
+    first = _WORST if alone else ()
+    # the main metric too: a translation's is not among the others
+    wanted = dict.fromkeys([*first, measured.main[0], *_EACH])
+    names = [
+        m
+        for m in wanted
+        if m in measured.metrics and all(_known(measured, arm, m) for arm in measured.arms)
+    ]
+    found = [
+        Criterion(
+            m,
+            title(m),
+            kind(m).better,
+            np.stack([measured.per_item(arm, m) for arm in measured.arms]),
+        )
+        for m in names
+    ]
+    omissions, ratios = _omissions(measured), _ratios(measured)
+    if not alone:
+        return [*found, *filter(None, (omissions, ratios))]
+    early = [one for one in found if one.name in first]
+    later = [one for one in found if one.name not in first]
+    every = list(filter(None, [omissions, *early, ratios, *later]))
+    return [one for one in every if np.nanmax(one.values) > np.nanmin(one.values)] or every[:1]
+
+
+def _omissions(measured: Measured) -> Criterion | None:
+    """Probability that each output leaves something out, if every system was audited."""
+    told = [audited(arm.runs[0]) for arm in measured.test.arms]
+    if not all(told):
+        return None
+    scores = np.array(
+        [[one.records[item.id]["score"] for item in measured.test.items] for one in told if one],
+        dtype=float,
+    )
+    return (
+        None if np.isnan(scores).all() else Criterion("left-out", "score of omissions", -1, scores)
+    )
+
+
+def _ratios(measured: Measured) -> Criterion | None:
+    """Words of each output for a word of its source, or else of its first reference."""
+    items = measured.test.items
+    against = [
+        item.source if item.source is not None else next(iter(item.references), None)
+        for item in items
+    ]
+    if any(text is None for text in against):
+        return None
+    lengths = np.array([max(len(words(text or "")), 1) for text in against])
+    own = [
+        [len(words(item.hypothesis)) for item in arm.runs[0].outputs.items]
+        for arm in measured.test.arms
+    ]
+    what = "source" if all(item.source is not None for item in items) else "reference"
+    return Criterion("length-ratio", f"length to {what}", 0, np.array(own) / lengths)
 
 
 def examples(measured: Measured) -> Examples:
     """The items to look at of one test set, from the first run of each arm."""
-    wanted = dict.fromkeys([measured.main[0], *_EACH])  # a translation is sorted by its own metric
-    metrics = [m for m in wanted if m in measured.metrics and all(_known(measured, arm, m) for arm in measured.arms)]
-    values = {m: np.stack([measured.per_item(arm, m) for arm in measured.arms]) for m in metrics}  # (arms, N)
+    found = criteria(measured)
     base, *others = measured.arms
     gains = {
-        arm: {m: ((values[m][k] - values[m][0]) * (kind(m).better or 1)).tolist() for m in metrics}
+        arm: {c.name: ((c.values[k] - c.values[0]) * (c.better or 1)).tolist() for c in found}
         for k, arm in enumerate(others, 1)
     }
-    first = [np.array(of[metrics[0]]) for of in gains.values()]
+    first = [np.array(of[found[0].name]) for of in gains.values()]
+    worst = {} if others else {c.name: c.worst() for c in found}
+    orders = [*first, *(-one for one in first), *worst.values()]
     items = [
-        _item(measured, place, {m: [round(float(v), 2) for v in values[m][:, place]] for m in metrics})
-        for place in _kept(measured, first)
+        _item(measured, place, {c.name: [_rounded(v) for v in c.values[:, place]] for c in found})
+        | (
+            {"worst": {name: _rounded(bad[place], 4) for name, bad in worst.items()}}
+            if worst
+            else {}
+        )
+        for place in _kept(measured, orders)
     ]
-    telling = list(islice(interesting(measured, first), MOST_ITEMS))
-    named = [(m, title(m), kind(m).better) for m in metrics]
+    telling = list(islice(interesting(measured, orders), MOST_ITEMS))
+    named = [(c.name, c.title, c.better) for c in found]
     return Examples([base, *others], named, items, len(measured.test.items), gains, telling)
+
+
+def _rounded(value: float, digits: int = 2) -> float | None:
+    """For JSON, which has no NaN: None is not known."""
+    return None if np.isnan(value) else round(float(value), digits)
 
 
 def _known(measured: Measured, arm: str, metric: str) -> bool:
     return measured.value(arm, metric) is not None
 
 
-def interesting(measured: Measured, gains: list[Array]) -> Iterator[int]:
-    """Every item's place, the telling ones first: by turns each system's largest gain and loss, and one at random."""
+def interesting(measured: Measured, telling: list[Array]) -> Iterator[int]:
+    """Every item's place: by turns the best left of each of ``telling``, then one at random."""
     count = len(measured.test.items)
     draw = Random(SEED).sample(range(count), count)
-    orders = [np.argsort(sign * gain, kind="stable").tolist() for gain in gains for sign in (-1, 1)]
+    orders = [
+        np.argsort(-np.nan_to_num(one, nan=-np.inf), kind="stable").tolist() for one in telling
+    ]
     seen: set[int] = set()
     for turn in range(count):
         for order in [*orders, draw]:
@@ -108,11 +207,11 @@ def interesting(measured: Measured, gains: list[Array]) -> Iterator[int]:
                 yield order[turn]
 
 
-def _kept(measured: Measured, gains: list[Array]) -> list[int]:
+def _kept(measured: Measured, telling: list[Array]) -> list[int]:
     """Places of the items to keep, in the order of ids: as many as a page can hold."""
     kept: list[int] = []
     characters = 0
-    for place in interesting(measured, gains):
+    for place in interesting(measured, telling):
         characters += _characters(measured, place)
         if len(kept) == MOST_ITEMS or (kept and characters > MOST_CHARACTERS):
             break
@@ -126,11 +225,13 @@ def _characters(measured: Measured, place: int) -> int:
     return len(item.source or "") + sum(map(len, item.references)) + outputs
 
 
-def _item(measured: Measured, place: int, scores: dict[str, list[float]]) -> dict[str, Any]:
+def _item(measured: Measured, place: int, scores: dict[str, list[float | None]]) -> dict[str, Any]:
     item: Item = measured.test.items[place]
     source = SourceText(item.source or "")
     texts = [arm.runs[0].outputs.items[place].hypothesis for arm in measured.test.arms]
-    outputs = [[list(asdict(one).values()) for one in stretches(text, source, texts[0])] for text in texts]
+    outputs = [
+        [list(asdict(one).values()) for one in stretches(text, source, texts[0])] for text in texts
+    ]
     return {
         "id": item.id,
         "source": source.sentences if item.source is not None else None,
@@ -142,7 +243,9 @@ def _item(measured: Measured, place: int, scores: dict[str, list[float]]) -> dic
 
 def stretches(text: str, source: SourceText, base: str) -> list[Stretch]:
     """``text`` in pieces; joined again they are the text."""
-    copied = [number for piece in source.pieces(text) for number in [piece.sentence] * len(piece.text)]
+    copied = [
+        number for piece in source.pieces(text) for number in [piece.sentence] * len(piece.text)
+    ]
     marks = zip(copied, _others(text, base), repeats(text), strict=True)
     found: list[Stretch] = []
     for character, mark in zip(text, marks, strict=True):
@@ -154,14 +257,15 @@ def stretches(text: str, source: SourceText, base: str) -> list[Stretch]:
 
 
 def _others(text: str, base: str) -> list[bool]:
-    """For each character, whether it is in a word that is not in the common sequence with ``base``. The blanks between
-    two such words belong to them."""
-    mine = list(_WORD.finditer(text))
-    words = [match[0].casefold() for match in mine]
-    matcher = SequenceMatcher(None, [w.casefold() for w in _WORD.findall(base)], words, autojunk=False)
+    """For each character, whether it is in a word that is not in the common sequence with ``base``.
+    The blanks between two such words belong to them."""
+    mine = word_spans(text)
+    matcher = SequenceMatcher(
+        None, words(base), [text[a:b].casefold() for a, b in mine], autojunk=False
+    )
     marks = [False] * len(text)
     for change, _, _, start, end in matcher.get_opcodes():
         if change in ("replace", "insert"):
-            first, last = mine[start].start(), mine[end - 1].end()
+            first, last = mine[start][0], mine[end - 1][1]
             marks[first:last] = [True] * (last - first)
     return marks

@@ -1,15 +1,16 @@
-"""Which parts of a source did an output leave out? What coverage says of it, and how far that can be believed.
+"""Parts of a source that an output left out, as coverage tells them, and how reliable that is.
 
-A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its tokens over the
-mean of all tokens: 1 is average, 0 was never looked at. A part that the model was not given, since the source was
-cut, has none. Where the truth is known, in the synthetic worlds, shares are judged by AUROC, next to their rivals: raw
-attention, lexical overlap, and the listeners where outputs were audited.
+A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its
+tokens over the mean of all tokens: 1 is average, 0 was never looked at. A part that the model was
+not given, since the source was cut, has none. Where the truth is known, in the synthetic worlds,
+shares are judged by AUROC, next to their rivals: raw attention, lexical overlap, and the listeners
+where outputs were audited.
 
-Attention tells disengagement, not misstatement: a sentence with no share was hardly used, but one with a large share
-may still be misreported. Reads coverage and texts; loads no model.
+Attention shows what was used, not whether it was told correctly: a sentence with a small share was
+hardly used, but one with a large share may still be told wrongly. Reads coverage and texts; loads
+no model.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.analysis.highlight import SourceText
+from dwindle.auditing.roc import auroc
+from dwindle.data.script import sentence_spans, word_spans, words
 from dwindle.data.worlds import newsroom
-from dwindle.folder.outputs import Item
-from dwindle.listening.roc import auroc
-from dwindle.metrics.words import words
+from dwindle.runfiles.outputs import Item
 
 Span = tuple[int, int]
 Array = npt.NDArray[np.floating[Any]]
@@ -30,27 +30,31 @@ Places = Sequence[int] | npt.NDArray[np.int64]
 
 RESAMPLES = 500
 THRESHOLD = 0.5
-"""The share at or below which a page marks a sentence as left out. On newsroom such a mark was always right, and found
-71 % of what was left out (docs/REPORT.md)."""
+"""The share at or below which a page marks a sentence as left out. On newsroom such a mark was
+always right, and found 71 % of what was left out (docs/REPORT.md)."""
 
 
 @dataclass(frozen=True)
 class JudgedPart:
-    """One part of one source of a synthetic world: whether the output leaves it out, and what each method gives it."""
+    """One part of one source of a synthetic world: whether the output leaves it out, and what each
+    method gives it."""
 
     item: str
     left_out: bool
     wanted: bool
-    """Whether the reference states it: leaving it out is a fault."""
+    """True if the reference states it: leaving it out is a fault."""
     misreported: bool
-    """Whether it is left out in the sense that the output speaks of its thing but says something else of it."""
+    """True if the output mentions the entity but states a different fact about it."""
     scores: dict[str, float]
     """By method; low is left out."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How well one method tells the parts that were left out. The interval is a bootstrap over items."""
+    """The quality of one method that tells the parts left out.
+
+    The interval is a bootstrap over items.
+    """
 
     method: str
     parts: int
@@ -59,29 +63,39 @@ class Verdict:
     low: float
     high: float
     threshold: float
-    """At or below it a part is called left out: chosen on half of the items, and the rest is measured on the other."""
+    """At or below it a part is called left out: chosen on half of the items, and the rest is
+    measured on the other."""
     precision: float
     recall: float
 
 
-def sentences(source: str) -> list[Span]:
-    """The sentences of a source as (first, last + 1) character; at newlines if it has any, else at end marks."""
-    pieces = re.findall(r"[^\n]+\n?|\n", source) if "\n" in source.strip() else SourceText(source).sentences
-    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
-    spans = [(end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)]
-    return [span for span in spans if source[slice(*span)].strip()]
-
-
 def units(source: str) -> tuple[str, list[Span]]:
-    """What a source is ranked by: its sentences, or the words of a source of one sentence; and what they are called."""
-    spans = sentences(source)
-    if len(spans) > 1:
-        return "sentences", spans
-    return "words", [match.span() for match in re.finditer(r"\S+", source)]
+    """The parts of a source, with their noun: sentences, or the words of a single sentence."""
+    spans = sentence_spans(source)
+    return (
+        ("sentences", spans)
+        if len(spans) > 1
+        else ("words", _with_signs(source, word_spans(source)))
+    )
+
+
+def _with_signs(source: str, spans: Sequence[Span]) -> list[Span]:
+    """Words with the signs that touch them, so that every sign beside a word belongs to one."""
+    wider: list[Span] = []
+    for n, (first, last) in enumerate(spans):
+        free = wider[-1][1] if wider else 0
+        while first > free and not source[first - 1].isspace():
+            first -= 1
+        limit = spans[n + 1][0] if n + 1 < len(spans) else len(source)
+        while last < limit and not source[last].isspace():
+            last += 1
+        wider.append((first, last))
+    return wider
 
 
 def shares(coverage: Array, places: Places, parts: Sequence[Span]) -> list[float | None]:
-    """The share of each part, from coverage (S,) and the place of each position (S,); None for a part without one."""
+    """The share of each part, from coverage (S,) and the place of each position (S,); None for a
+    part without one."""
     at = np.asarray(places)
     real = at >= 0
     mean = float(coverage[real].mean()) if real.any() else 0.0
@@ -93,18 +107,24 @@ def shares(coverage: Array, places: Places, parts: Sequence[Span]) -> list[float
 
 
 def overlap(source: str, parts: Sequence[Span], output: str) -> list[float]:
-    """The share of each part's words that the output has; a word counts less the more parts have it."""
+    """Share of each part's words that the output has; a word that many parts have counts less."""
     texts = [set(words(source[first:last])) for first, last in parts]
     among = Counter(word for text in texts for word in text)
     said = set(words(output))
     weights = [{word: 1 / among[word] for word in text} for text in texts]
-    return [sum(w for word, w in of.items() if word in said) / (sum(of.values()) or 1) for of in weights]
+    return [
+        sum(w for word, w in of.items() if word in said) / (sum(of.values()) or 1) for of in weights
+    ]
 
 
 def judged(
-    item: Item, covered: dict[str, Array], places: Places, marks: Sequence[float | None] | None = None
+    item: Item,
+    covered: dict[str, Array],
+    places: Places,
+    marks: Sequence[float | None] | None = None,
 ) -> list[JudgedPart]:
-    """The parts of one item of a synthetic world, with the truth and the scores; without those that are in doubt.
+    """The parts of one item of a synthetic world, with the truth and the scores; without those that
+    are in doubt.
 
     Args:
         covered: by method, what each position got, (S,).
@@ -114,15 +134,22 @@ def judged(
     gold, source = item.extra["gold"], item.source or ""
     known = _KNOWN.get(gold.get("world"))
     if known is None:
-        raise ValueError(f"of {gold.get('world')!r} it is not known which part tells what: take {', '.join(_KNOWN)}")
+        raise ValueError(
+            f"of {gold.get('world')!r} it is not known which part tells what: take "
+            f"{', '.join(_KNOWN)}"
+        )
     spans, truth = known(gold, source, item.hypothesis)
-    told: dict[str, Sequence[float | None]] = {name: shares(each, places, spans) for name, each in covered.items()}
+    told: dict[str, Sequence[float | None]] = {
+        name: shares(each, places, spans) for name, each in covered.items()
+    }
     told["lexical overlap"] = overlap(source, spans, item.hypothesis)
     if marks is not None:
         told["listeners"] = [_heard(marks[first:last]) for first, last in spans]
     scores = [dict(zip(told, row, strict=True)) for row in zip(*told.values(), strict=True)]
     return [
-        JudgedPart(item.id, left, wanted, misreported, {k: v for k, v in row.items() if v is not None})
+        JudgedPart(
+            item.id, left, wanted, misreported, {k: v for k, v in row.items() if v is not None}
+        )
         for (left, wanted, misreported), row in zip(truth, scores, strict=True)
         if left is not None and None not in row.values()
     ]
@@ -139,13 +166,17 @@ Truth = list[tuple[bool | None, bool, bool]]
 
 
 def _newsroom(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:
-    """Every sentence of an article makes one statement; it is left out when the output does not make it."""
-    spans = sentences(source)
-    statements = [(kind, k) for kind in ("facts", "background", "quotes") for k in range(len(gold[kind]))]
+    """Every sentence of an article makes one statement, which the output makes or leaves out."""
+    spans = sentence_spans(source)
+    statements = [
+        (kind, k) for kind in ("facts", "background", "quotes") for k in range(len(gold[kind]))
+    ]
     said = {statement: _says(gold, output, *statement) for statement in statements}
     truth: Truth = []
     for first, last in spans:
-        told = [statement for statement in statements if _says(gold, source[first:last], *statement)]
+        told = [
+            statement for statement in statements if _says(gold, source[first:last], *statement)
+        ]
         left = not any(said[statement] for statement in told) if told else None
         wanted = any(kind == "facts" for kind, _ in told)
         named = any(_names(gold, output, *statement) for statement in told)
@@ -154,25 +185,32 @@ def _newsroom(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span
 
 
 def _says(gold: dict[str, Any], text: str, kind: str, number: int) -> bool:
-    """Whether a text makes one statement of the gold, by the world's own count: all others are put out of the way."""
+    """True if a text makes one statement of the gold. The world's own count decides, with every
+    other statement put out of the way."""
     one = gold[kind][number]
     others = [fact for fact in (*gold["facts"], *gold["background"]) if fact != one]
     if kind == "facts":
-        return newsroom.count({"facts": [one], "background": others, "quotes": []}, text).omitted == 0
-    alone = {"background": [one], "quotes": []} if kind == "background" else {"background": [], "quotes": [one]}
+        return (
+            newsroom.count({"facts": [one], "background": others, "quotes": []}, text).omitted == 0
+        )
+    alone = (
+        {"background": [one], "quotes": []}
+        if kind == "background"
+        else {"background": [], "quotes": [one]}
+    )
     return newsroom.count({"facts": others, **alone}, text).strayed > 0
 
 
 def _names(gold: dict[str, Any], text: str, kind: str, number: int) -> bool:
-    """Whether a line of the text has both words of the thing that a fact is about."""
+    """True if a line of the text has both words of the thing that a fact is about."""
     return kind != "quotes" and any(
         set(gold[kind][number]["what"]) <= set(line.split()) for line in text.lower().split("\n")
     )
 
 
 def _phrasebook(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:
-    """Every source word is a part; it is left out when the output has no whole translation of it. A word that stands
-    several times and is translated fewer times is in doubt."""
+    """Every source word is a part; it is left out when the output has no whole translation of it. A
+    word that stands several times and is translated fewer times is in doubt."""
     tokens = Counter(output.lower().split())
     _, spans = units(source)
     times = Counter(str(entry["options"]) for entry in gold["alignment"])
@@ -192,7 +230,8 @@ def verdicts(parts: Sequence[JudgedPart], seed: int = 1) -> list[Verdict]:
     left = np.array([part.left_out for part in parts])
     if not left.any() or left.all():
         raise ValueError(
-            f"{int(left.sum())} of {len(left)} parts are left out: both kinds are needed to tell them apart"
+            f"{int(left.sum())} of {len(left)} parts are left out: both kinds are needed to tell "
+            "them apart"
         )
     names = {item: k for k, item in enumerate(dict.fromkeys(part.item for part in parts))}
     items = np.array([names[part.item] for part in parts])
@@ -218,13 +257,16 @@ def _verdict(
     hits = int((called & true).sum())
     precision, recall = hits / max(int(called.sum()), 1), hits / max(int(true.sum()), 1)
     whole = auroc(left, -scores)
-    return Verdict(method, len(left), int(left.sum()), whole, float(low), float(high), at, precision, recall)
+    return Verdict(
+        method, len(left), int(left.sum()), whole, float(low), float(high), at, precision, recall
+    )
 
 
 def best_threshold(left: npt.NDArray[np.bool_], scores: Array) -> float:
-    """The score at or below which calling a part left out is most often right in both kinds (Youden's J)."""
+    """The threshold at which calls of left-out parts are best balanced (Youden's J)."""
     values, place = np.unique(scores, return_inverse=True)
     hits = np.cumsum(np.bincount(place, left, len(values))) / max(left.sum(), 1)
     alarms = np.cumsum(np.bincount(place, ~left, len(values))) / max((~left).sum(), 1)
     best = int(np.argmax(hits - alarms))
-    return float(values[best : best + 2].mean())  # halfway to the next score: the best guess for other items
+    # halfway to the next score: the best guess for other items
+    return float(values[best : best + 2].mean())

@@ -1,8 +1,9 @@
 """Every number of a report: each run of a test set is reduced once, and all tables read from that.
 
-A value is the mean over the runs of an arm. Its bounds are the bootstrap's 95 % for an arm of one run, and the smallest
-and largest run for an arm of several seeds; the two are never mixed up, for a value says how many runs it is of.
-Differences are tested in pairs of items, and over seeds as an arena tests them.
+A value is the mean over the runs of an arm. Its bounds are the bootstrap's 95 % for an arm of one
+run, and the smallest and largest run for an arm of several seeds; the two are never mixed up, for a
+value says how many runs it is of. Differences are tested in pairs of items, and over seeds as an
+arena tests them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,21 +12,41 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dwindle.analysis.arms import Arm, TestSet
-from dwindle.folder.outputs import Outputs
-from dwindle.metrics import catalogue, entropy, halves, layout, repetition, rouge, score, seeds, significance, world
+from dwindle.analysis.task import Task, script, task_of
+from dwindle.metrics import (
+    bleu,
+    catalogue,
+    chrf,
+    entropy,
+    halves,
+    layout,
+    length,
+    novelty,
+    repetition,
+    rouge,
+    score,
+    seeds,
+    significance,
+    world,
+)
+from dwindle.metrics.difference import Difference
+from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Statistics
+from dwindle.runfiles.outputs import Outputs
 
 RESAMPLES, SEED = significance.RESAMPLES, significance.SEED
 REFERENCE, LEAD = "reference", "LEAD-3"
 REPEATED = "repetition3"
 """Repetition is a result: this is in the results table if no other measure of it is."""
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int, int], None]
+"""Is told what is measured, how many items are done, and how many there are."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A number with its bounds. ``runs`` is 1 for a bootstrap interval, else how many seeds it is the mean of."""
+    """A number with its bounds. ``runs`` is 1 for a bootstrap interval, else how many seeds it is
+    the mean of."""
 
     value: float
     low: float
@@ -34,39 +55,22 @@ class Value:
     signature: str
 
 
-@dataclass(frozen=True)
-class Delta:
-    """An arm minus the base. ``p`` is two-sided and corrected (Holm); None where nothing was tested."""
-
-    value: float
-    low: float | None
-    high: float | None
-    p: float | None
-    wins: float | None = None
-    """The share of resamples in which the arm has the higher value."""
-
-    @property
-    def clear(self) -> bool:
-        """Whether zero lies outside the interval, and the corrected p, where there is one, is below 0.05."""
-        outside = self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
-        return outside and (self.p is None or self.p < 0.05)
-
-
 class Measured:
     """One test set and its numbers."""
 
-    def __init__(self, test: TestSet, main: list[str]) -> None:
+    def __init__(self, test: TestSet, main: list[str], task: Task = "text") -> None:
         self.test = test
+        self.task = task
         self.main = main
         """The metrics of the results table, by name."""
         self.metrics: dict[str, Metric] = {}
         self.statistics: dict[str, list[Statistics]] = {}
-        """For each arm, and for ``reference`` and ``LEAD-3`` where there are any, the rows of each run."""
+        """For each arm, and for ``reference`` and ``LEAD-3`` if there are any, each run's rows."""
         self.halved: dict[str, list[Statistics]] = {}
         """The same by length of the source, where every item has one."""
         self.notes: list[str] = []
         self._values: dict[tuple[str, str], Value] = {}
-        self._differences: dict[tuple[str, str], Delta] = {}
+        self._differences: dict[tuple[str, str], Difference] = {}
 
     @property
     def arms(self) -> list[str]:
@@ -80,11 +84,11 @@ class Measured:
         (found,) = seeds.intervals(self.statistics[arm], [self.metrics[metric]], RESAMPLES, SEED)
         return found
 
-    def difference(self, arm: str, metric: str) -> Delta | None:
+    def difference(self, arm: str, metric: str) -> Difference | None:
         return self._differences.get((arm, metric))
 
     def has(self, *names: str) -> bool:
-        """Whether any system has a value of each of these metrics."""
+        """True if any system has a value of each of these metrics."""
         return all(any(metric == name for _, metric in self._values) for name in names)
 
     def per_item(self, arm: str, metric: str) -> Array:
@@ -97,18 +101,29 @@ def measure(
     names: Sequence[str] | None = None,
     lead3: bool = False,
     workers: int = 1,
-    progress: Progress = lambda name, done: None,
+    progress: Progress = lambda name, done, total: None,
+    task: Task | None = None,
 ) -> Measured:
-    """Reduce every run of ``test``, with intervals and paired tests. ``names``: the metrics of the results table; None
-    takes those of the recipe, or else what the items allow."""
-    main = _main(test, names)
-    measured = Measured(test, [metric.name for metric in main])
-    metrics = _unique([*main, *_allowed(test)])
+    """Reduce every run of ``test``, with intervals and paired tests.
+
+    Args:
+        names: the metrics of the results table; None takes those of the recipe, or else what is
+            usual for the task.
+        lead3: also measure LEAD-3.
+        task: of the outputs; None tells it from their texts.
+    """
+    task = task or task_of(test.items)
+    main = _main(test, names, task)
+    measured = Measured(test, [metric.name for metric in main], task)
+    metrics = _unique([*main, *_allowed(test, task)])
     for name, systems in _systems(test, lead3).items():
-        usable = metrics if name != REFERENCE else [m for m in metrics if m.reduction.needs <= {"source"}]
+        without = [m for m in metrics if m.reduction.needs - score.WRITTEN <= {"source"}]
+        usable = without if name == REFERENCE else metrics
+        advance = _counting(
+            f"measuring {name}", score.passes(usable) * sum(map(len, systems)), progress
+        )
         measured.statistics[name] = [
-            _reduced(system, usable, workers, measured, lambda done, name=name: progress(name, done))  # type: ignore[misc]
-            for system in systems
+            _reduced(system, usable, workers, measured, advance) for system in systems
         ]
         _bound(measured, name)
     _compare(measured)
@@ -119,31 +134,68 @@ def measure(
     return measured
 
 
-def _main(test: TestSet, names: Sequence[str] | None) -> list[Metric]:
-    """The metrics of the results table. What is slow is read from scores.json, and entropy, which not every run has a
-    file for, has its own table."""
+def _counting(what: str, total: int, progress: Progress) -> Callable[[int], None]:
+    """A function that takes the number of items just finished and tells ``progress`` the total."""
+    finished = 0
+
+    def advance(done: int) -> None:
+        nonlocal finished
+        finished += done
+        progress(what, finished, max(total, finished))
+
+    return advance
+
+
+def _main(test: TestSet, names: Sequence[str] | None, task: Task) -> list[Metric]:
+    """The metrics of the results table. What is slow is read from scores.json, and entropy, which
+    not every run has a file for, has its own table."""
     slow = next((name for name in names or [] if name.partition(":")[0] in _SLOW), None)
     if slow:
         raise ValueError(
             f"{slow} takes long and is not made again for a report: "
-            f"add it to a run's scores with 'dwindle score RUN --metrics {slow}', and the report shows it"
+            f"add it to a run's scores with 'dwindle score RUN --metrics {slow}', and the report "
+            "shows it"
         )
     asked = list(names or test.arms[0].recipe.get("metrics") or [])
     asked = [name for name in asked if name.partition(":")[0] not in _SLOW]
     found = [m for m in catalogue.find(asked) if not _is_of_file(m)] if asked else []
-    usual = [m for m in _allowed(test) if m.kind in (*rouge.KINDS, *world.KINDS)]
+    usual = [m for m in _allowed(test, task) if m.kind in (*_SCORES[task], *world.KINDS)]
     return found or usual or catalogue.find(["repetition", "length"])
+
+
+_SCORES: dict[Task, tuple[Kind, ...]] = {
+    "translation": (bleu.KIND, chrf.KIND, length.RATIO),
+    "text": rouge.KINDS,
+}
+"""Metrics that come first in the results of a task."""
+_OTHERS: dict[Task, tuple[Kind, ...]] = {
+    "translation": (*rouge.KINDS, *novelty.KINDS, *layout.KINDS),
+    "text": (),
+}
+"""Default metrics that say nothing of a task: nearly all words of a translation are new."""
 
 
 _SLOW = {name for name, group in catalogue.GROUPS.items() if any(kind.slow for kind in group.kinds)}
 _SLOW |= {kind.name for name in _SLOW for kind in catalogue.GROUPS[name].kinds}
 
 
-def _allowed(test: TestSet) -> list[Metric]:
-    """The default metrics of these items."""
-    return [
-        m for m in catalogue.defaults(*(run.outputs for arm in test.arms for run in arm.runs)) if not _is_of_file(m)
+def _allowed(test: TestSet, task: Task) -> list[Metric]:
+    """The default metrics of these items and of their task."""
+    systems = [run.outputs for arm in test.arms for run in arm.runs]
+    usual = [
+        m
+        for m in catalogue.defaults(*systems)
+        if not _is_of_file(m) and m.kind not in _OTHERS[task]
     ]
+    if task != "translation" or not all("references" in system.has for system in systems):
+        return usual
+    return [*catalogue.find([_bleu(test), "chrf", "length:ratio"]), *usual]
+
+
+def _bleu(test: TestSet) -> str:
+    """BLEU with the tokens of sacrebleu that suit the script of the outputs."""
+    chinese = script("".join(item.hypothesis for item in test.items[:50])) == "CJK"
+    return "bleu:zh" if chinese else "bleu"
 
 
 def _unique(metrics: list[Metric]) -> list[Metric]:
@@ -168,7 +220,11 @@ def _systems(test: TestSet, lead3: bool) -> dict[str, list[Outputs]]:
 
 
 def _reduced(
-    system: Outputs, metrics: list[Metric], workers: int, measured: Measured, progress: Callable[[int], None]
+    system: Outputs,
+    metrics: list[Metric],
+    workers: int,
+    measured: Measured,
+    progress: Callable[[int], None],
 ) -> Statistics:
     """The statistics of one run, with those of its coverage file if it has a good one."""
     entropies: list[Metric] = []
@@ -191,7 +247,7 @@ def _bound(measured: Measured, name: str) -> None:
     runs = measured.statistics[name]
     metrics = [m for m in measured.metrics.values() if all(_holds(run, m) for run in runs)]
     _keep(measured, name, runs, metrics)
-    if "novelty1" not in measured.metrics or len(measured.test.items) < 2:
+    if any(item.source is None for item in measured.test.items) or len(measured.test.items) < 2:
         return
     measured.halved[name] = [halves.halved(run) for run in runs]
     wanted = halves.metrics([m for m in metrics if m.name in measured.main])
@@ -218,14 +274,23 @@ def _keep(measured: Measured, name: str, runs: list[Statistics], metrics: list[M
             value = Value(one.value, one.low, one.high, 1, str(one.signature))
         else:
             values = [run.value(metric) for run in runs]
-            value = Value(seeds.average(runs).value(metric), min(values), max(values), len(runs), str(metric.signature))
+            value = Value(
+                seeds.average(runs).value(metric),
+                min(values),
+                max(values),
+                len(runs),
+                str(metric.signature),
+            )
         measured._values[name, metric.name] = value
 
 
 def _compare(measured: Measured) -> None:
-    """Differences to the base, all of them tested whose arms have as many runs; those of the results by length too."""
+    """Differences to the base, all of them tested whose arms have as many runs; those of the
+    results by length too."""
     base, *others = measured.arms
-    alike = [name for name in others if len(measured.statistics[name]) == len(measured.statistics[base])]
+    alike = [
+        name for name in others if len(measured.statistics[name]) == len(measured.statistics[base])
+    ]
     _test(measured, measured.statistics, alike, list(measured.metrics.values()))
     if measured.halved:
         main = [metric for name, metric in measured.metrics.items() if name in measured.main]
@@ -234,12 +299,15 @@ def _compare(measured: Measured) -> None:
         for metric_name in measured.metrics:
             mine, theirs = measured.value(name, metric_name), measured.value(base, metric_name)
             if mine and theirs:
-                untested = Delta(mine.value - theirs.value, None, None, None)
+                untested = Difference(metric_name, mine.value - theirs.value)
                 measured._differences.setdefault((name, metric_name), untested)
 
 
 def _test(
-    measured: Measured, statistics: dict[str, list[Statistics]], others: list[str], metrics: list[Metric]
+    measured: Measured,
+    statistics: dict[str, list[Statistics]],
+    others: list[str],
+    metrics: list[Metric],
 ) -> None:
     """Keep how each of the others differs from the base."""
     base, *rest = (statistics[name] for name in (measured.arms[0], *others))
@@ -249,12 +317,15 @@ def _test(
             measured._differences[name, metric.name] = difference
 
 
-def _tested(base: list[Statistics], others: list[list[Statistics]], metrics: list[Metric]) -> list[list[Delta]]:
+def _tested(
+    base: list[Statistics], others: list[list[Statistics]], metrics: list[Metric]
+) -> list[list[Difference]]:
     """The tests of an arena."""
-    if not others or not metrics:
-        return [[] for _ in others]
-    table = seeds.differences(base, others, metrics, RESAMPLES, SEED)
-    return [[Delta(d.difference, d.low, d.high, d.p_holm, d.wins) for d in row] for row in table]
+    return (
+        seeds.differences(base, others, metrics, RESAMPLES, SEED)
+        if others and metrics
+        else [[] for _ in others]
+    )
 
 
 _FILED = {kind.name for kind in entropy.KINDS}
@@ -267,7 +338,9 @@ def _stored(measured: Measured, arm: Arm) -> None:
         if measured.value(arm.name, metric) or len(rows) < len(arm.runs) or metric in _FILED:
             continue
         values = [float(row["value"]) for row in rows]
-        low, high = (rows[0]["low"], rows[0]["high"]) if len(rows) == 1 else (min(values), max(values))
+        low, high = min(values), max(values)
+        if len(rows) == 1:
+            low, high = rows[0]["low"], rows[0]["high"]
         value = Value(float(np.mean(values)), low, high, len(rows), rows[0]["signature"])
         measured._values[arm.name, metric] = value
         if metric not in measured.main:

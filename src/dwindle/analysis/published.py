@@ -1,7 +1,8 @@
-"""The paper's figures beside ours. A run belongs to a row when its recipe has the name that is shipped for the row.
+"""The paper's figures beside ours. A run belongs to a row when its recipe has the name that is
+shipped for the row.
 
-No difference is ever taken between a published figure and one of ours: items, tools and training differ. Where nothing
-was run, it says so.
+No difference is ever taken between a published figure and one of ours: items, tools and training
+differ. Where nothing was run, it says so.
 """
 
 import json
@@ -9,21 +10,25 @@ import math
 from collections.abc import Sequence
 
 from dwindle.analysis.measure import REFERENCE, Measured, Value
-from dwindle.analysis.table import NOTHING, Cell, Table
-from dwindle.folder import names
-from dwindle.folder.run import Run
 from dwindle.metrics import paper
 from dwindle.metrics.catalogue import kind, title
 from dwindle.metrics.kind import split
 from dwindle.metrics.paper import PaperRow, PaperTable
+from dwindle.metrics.table import NOTHING, Cell, Table
+from dwindle.runfiles import names
+from dwindle.runfiles.run import Run
 
 NOT_RUN = Cell("not run", tone="quiet")
 _MOST_HEADER = 100_000_000  # bytes: what safetensors itself allows
 
 
 def tables(measured: Sequence[Measured]) -> list[Table]:
-    """Every table of the paper that has a result, with a column for what was published and one for ours."""
-    return [_table(table, measured) for table in paper.tables()]
+    """Every table of the paper with a column for what was published and one for ours; none if no
+    row was run."""
+    known = paper.tables()
+    if not any(_find(row.run, measured)[0] for table in known for row in table.rows):
+        return []
+    return [_table(table, measured) for table in known]
 
 
 def _table(table: PaperTable, measured: Sequence[Measured]) -> Table:
@@ -45,12 +50,19 @@ def _table(table: PaperTable, measured: Sequence[Measured]) -> Table:
         cells += _sizes(row, test, name) if table.table == "1" else []
         rows.append((row.system, tuple(cells)))
     columns = ("system", *(column for _, count in over for column in ("paper", "ours")[:count]))
-    return Table(f"Table {table.table}: {table.about}", columns, tuple(rows), tuple(notes), tuple(over))
+    return Table(
+        f"Table {table.table}: {table.about}", columns, tuple(rows), tuple(notes), tuple(over)
+    )
 
 
 def _find(run: str | None, measured: Sequence[Measured]) -> tuple[Measured | None, str]:
     """The first arm whose recipe has this name."""
-    found = ((one, arm.name) for one in measured for arm in one.test.arms if run and arm.recipe.get("name") == run)
+    found = (
+        (one, arm.name)
+        for one in measured
+        for arm in one.test.arms
+        if run and arm.recipe.get("name") == run
+    )
     return next(found, (None, ""))
 
 
@@ -62,24 +74,29 @@ def _ours(test: Measured | None, name: str, metric: str) -> Cell:
 
 
 def _likewise(test: Measured, name: str, metric: str) -> Value | None:
-    """The same metric with the option that the run has: another encoder of MoverScore, other tokens of BLEU."""
+    """The same metric with the run's option: MoverScore's encoder, BLEU's tokens."""
     wanted = split(metric)
     other = next((m for m in test.main if split(m).kind == wanted.kind), None)
     return test.value(name, f"{other}/{wanted.half}" if wanted.half else other) if other else None
 
 
 def _confidences(row: PaperRow, test: Measured | None, name: str, metric: str) -> list[Cell]:
-    """How many of 100 resamples have the system above the baseline (Koehn, 2004)."""
+    """Number of 100 resamples in which the system is above the baseline (Koehn, 2004)."""
     printed = NOTHING if row.confidence is None else Cell(f"{row.confidence:.1f}")
     if test is None:
         return [printed, NOT_RUN]
     delta = test.difference(name, metric)
-    return [printed, NOTHING if delta is None or delta.wins is None else Cell(f"{100 * delta.wins:.1f}")]
+    return [
+        printed,
+        NOTHING if delta is None or delta.wins is None else Cell(f"{100 * delta.wins:.1f}"),
+    ]
 
 
 def _sizes(row: PaperRow, test: Measured | None, name: str) -> list[Cell]:
     """Pre-training data and parameters as printed, and the parameters that ours has."""
-    printed = [NOTHING if text is None else Cell(text) for text in (row.pretraining, row.parameters)]
+    printed = [
+        NOTHING if text is None else Cell(text) for text in (row.pretraining, row.parameters)
+    ]
     if test is None:
         return [*printed, NOT_RUN]
     arm = next(arm for arm in test.test.arms if arm.name == name)
@@ -88,7 +105,7 @@ def _sizes(row: PaperRow, test: Measured | None, name: str) -> list[Cell]:
 
 
 def parameters(run: Run) -> int | None:
-    """How many numbers the saved weights of a run hold, from their header alone; None if there are none to read."""
+    """Count of numbers in a run's saved weights, from their header alone; None without weights."""
     file = run.file(f"{names.MODEL}/model.safetensors")
     if file is None:
         return None
@@ -96,18 +113,25 @@ def parameters(run: Run) -> int | None:
         length = int.from_bytes(opened.read(8), "little")
         header = opened.read(length) if length <= _MOST_HEADER else b""
     try:
-        tensors = {name: entry for name, entry in json.loads(header).items() if name != "__metadata__"}
+        tensors = {
+            name: entry for name, entry in json.loads(header).items() if name != "__metadata__"
+        }
         return sum(int(math.prod(entry["shape"])) for entry in tensors.values())
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{file} does not begin like a safetensors file: train the run again") from None
+        raise ValueError(
+            f"{file} does not begin like a safetensors file: train the run again"
+        ) from None
 
 
 def _scale(test: Measured, name: str, items: int | None) -> str:
-    """What of ours stands behind a row: which arm, how many items, how much training."""
+    """Our run behind a row of the paper: which arm, how many items, how much training."""
     arm = next(arm for arm in test.test.arms if arm.name == name)
     size = len(test.test.items)
-    parts = [f"ours is {name}, {size:,} items" + (f" of {items:,}" if items and items != size else "")]
-    training, train = arm.recipe.get("training") or {}, (arm.recipe.get("data", {}).get("size") or {}).get("train")
+    parts = [
+        f"ours is {name}, {size:,} items" + (f" of {items:,}" if items and items != size else "")
+    ]
+    training = arm.recipe.get("training") or {}
+    train = (arm.recipe.get("data", {}).get("size") or {}).get("train")
     if train:
         parts.append(f"{train:,} examples to train on")
     for unit in ("steps", "epochs"):
@@ -119,8 +143,8 @@ def _scale(test: Measured, name: str, items: int | None) -> str:
 
 
 def _printed(table: str, value: float | None) -> Cell:
-    """With the decimals of the paper: one in Tables 4, 14 and 15, else two; Table 5 mixes them, and CIDEr is in
-    hundredths of what Table 3 prints."""
+    """With the decimals of the paper: one in Tables 4, 14 and 15, else two; Table 5 mixes them, and
+    CIDEr is in hundredths of what Table 3 prints."""
     if value is None:
         return NOTHING
     if table == "5":

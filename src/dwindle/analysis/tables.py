@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dwindle.analysis.arms import Arm
+from dwindle.analysis.audited import audited
 from dwindle.analysis.left_out import JudgedPart, Verdict, verdicts
-from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Delta, Measured, Value
-from dwindle.analysis.table import NOTHING, Cell, Table, Tone
+from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Measured, Value
 from dwindle.metrics import copied, repetition
 from dwindle.metrics.catalogue import kind, title
+from dwindle.metrics.difference import Difference
 from dwindle.metrics.kind import HALVES
-from dwindle.metrics.numbers import p_value
+from dwindle.metrics.numbers import count
+from dwindle.metrics.table import NOTHING, Cell, Table
 
 Made = Table | str
 
@@ -30,66 +32,103 @@ def results(measured: Measured) -> Table:
     return _table("Results", measured, names, measured.main, [how], bounds=True)
 
 
-def differences(measured: Measured) -> Made:
-    """Every other arm minus the base."""
+def differences(measured: Measured) -> Table:
+    """Every other arm minus the base, of which there is one at least."""
     base, *others = measured.arms
-    if not others:
-        return "One system alone has no differences: name a second run or outputs.jsonl on the same items."
     metrics = [m for m in measured.main if any(measured.difference(arm, m) for arm in others)]
-    rows = [(arm, tuple(_delta(measured.difference(arm, m), m) for m in metrics)) for arm in others]
+    rows = [
+        (arm, tuple(_difference(measured.difference(arm, m)) for m in metrics)) for arm in others
+    ]
     how = (
         "with 95 % intervals and two-sided p-values over items and seeds"
         if len(measured.statistics[base]) > 1
-        else "with 95 % intervals (paired bootstrap) and two-sided p-values (approximate randomisation)"
+        else "with 95 % intervals (paired bootstrap) and two-sided p-values "
+        "(approximate randomisation)"
     )
     notes = (f"Minus {base}, {how}; p after Holm.",)
     return Table(f"Differences to {base}", ("system", *map(title, metrics)), tuple(rows), notes)
 
 
 def summary(measured: Measured) -> list[str]:
-    """How much is repeated, and one sentence a system: in what it is clearly better and worse than the base."""
+    """Sentences on what is left out and repeated, and one for each system: in what it is clearly
+    better and worse than the base."""
     base, *others = measured.arms
-    said = [_repeated(measured)]
+    said = [*_left_out(measured), _repeated(measured)]
     for arm in others:
         found = {m: measured.difference(arm, m) for m in measured.main if kind(m).better}
         known = {m: d for m, d in found.items() if d and d.low is not None}
-        better = [title(m, unit=False) for m, d in known.items() if d.clear and d.value * kind(m).better > 0]
-        worse = [title(m, unit=False) for m, d in known.items() if d.clear and d.value * kind(m).better < 0]
+        better = [title(m, unit=False) for m, d in known.items() if d.tone == "better"]
+        worse = [title(m, unit=False) for m, d in known.items() if d.tone == "worse"]
         rest = len(known) - len(better) - len(worse)
         parts = [f"better in {', '.join(better)}"] if better else []
         parts += [f"worse in {', '.join(worse)}"] if worse else []
         parts += (
-            [f"no clear difference in {'the other ' if parts else ''}{rest} of {len(known)} metrics"] if rest else []
+            [
+                f"no clear difference in {'the other ' if parts else ''}{rest} of {len(known)} "
+                "metrics"
+            ]
+            if rest
+            else []
         )
         if parts:
             said.append(f"{arm} against {base}: {'; '.join(parts)}.")
     return said
 
 
+def _left_out(measured: Measured) -> list[str]:
+    """A sentence on how many outputs of each system are alarmed, where they were audited."""
+    told = [(arm.name, audited(arm.runs[0])) for arm in measured.test.arms]
+    alone = len(told) == 1
+    shown = [
+        f"{'' if alone else f'{name} '}{len(one.alarmed):,} of {count(len(one.records), 'output')} "
+        f"(at a false-alarm rate of {one.listeners.false_alarms:.0%})"
+        for name, one in told
+        if one
+    ]
+    return [f"Something is likely left out: {', '.join(shown)}."] if shown else []
+
+
 def _repeated(measured: Measured) -> str:
-    """What share of its 3-grams each system repeats, beside the references."""
+    """A sentence on the share of 3-grams that each system repeats, beside the references."""
     shares = {name: measured.value(name, REPEATED) for name in [*measured.arms, REFERENCE]}
-    shown = [f"{name} {kind(REPEATED).text(value.value)} %" for name, value in shares.items() if value]
+    shown = [
+        f"{name} {kind(REPEATED).text(value.value)} %" for name, value in shares.items() if value
+    ]
     return f"Repeated 3-grams: {', '.join(shown)}."
 
 
 def like_for_like(measured: Measured) -> Made:
-    """The ablation: next to each arm's scores, every setting in which it differs from the base (Table 9's shape)."""
+    """The ablation: next to each arm's scores, every setting in which it differs from the base
+    (Table 9's shape)."""
     base, *others = measured.test.arms
     if not others:
         return "One system alone has nothing to be compared with."
     if not all(arm.recipe for arm in measured.test.arms):
-        return "Only run folders with a recipe.yaml tell their settings: these cannot be compared setting by setting."
-    from dwindle.runs.recipe import changes  # with the settings of every room, and so with torch: only here
+        return (
+            "Only run folders with a recipe.yaml tell their settings: these cannot be compared "
+            "setting by setting."
+        )
+    # imported here because it brings the settings of every room, and torch
+    from dwindle.runs.recipe import changes
 
     metrics = measured.main[:3]
     rows = [(base.name, (Cell("base"), *_cells(measured, base.name, metrics)))]
     for arm in others:
-        changed = [change for change in changes(base.recipe, arm.recipe) if change.purpose != "asked"]
-        what = _SCOPES.get(frozenset(change.purpose for change in changed), f"{len(changed)} settings")
-        rows.append((arm.name, (Cell(what, "; ".join(map(str, changed))), *_cells(measured, arm.name, metrics))))
+        changed = [
+            change for change in changes(base.recipe, arm.recipe) if change.purpose != "asked"
+        ]
+        what = _SCOPES.get(
+            frozenset(change.purpose for change in changed), f"{len(changed)} settings"
+        )
+        rows.append(
+            (
+                arm.name,
+                (Cell(what, "; ".join(map(str, changed))), *_cells(measured, arm.name, metrics)),
+            )
+        )
     notes = (
-        "Where more than the method changes, a difference is not the method's alone. Seeds and metrics are left out.",
+        "Where more than the method changes, a difference is not the method's alone. Seeds and "
+        "metrics are left out.",
     )
     return Table("Like for like", ("system", "changed", *map(title, metrics)), tuple(rows), notes)
 
@@ -126,11 +165,13 @@ def layout(measured: Measured) -> Made:
     if not measured.has("layout1"):
         return "Layout bias needs the source of every item: these outputs have none."
     notes = [
-        "ROUGE F1 between an output and the first three lines of its source: lower is less biased towards the lead."
+        "ROUGE F1 between an output and the first three lines of its source: lower is less biased "
+        "towards the lead."
     ]
     if not any("\n" in (item.source or "") for item in measured.test.items):
         notes.append(
-            "No source has a newline, so its first three sentences are all of it: this table says little here."
+            "No source has a newline, so its first three sentences are all of it: this table says "
+            "little here."
         )
     metrics = ["layout1", "layout2", "layoutL", "layoutL-reverse"]
     return _table("Layout bias", measured, _with_reference(measured), metrics, notes)
@@ -144,30 +185,47 @@ def coverage(measured: Measured) -> Made:
     parts = [m for m in _lengths(first) if measured.has(m)]
     metrics = [*entropies, "repetition1", "repetition2", *parts, first]
     over = [("coverage entropy", len(entropies))] if entropies else []
-    over += [("repetition %", 2), (f"{title(first)}: by length, all" if parts else title(first), len(parts) + 1)]
+    over += [
+        ("repetition %", 2),
+        (f"{title(first)}: by length, all" if parts else title(first), len(parts) + 1),
+    ]
     notes = []
     if entropies:
         notes.append(
-            "H in nats, mean over layers and items. Effective coverage is a concave map of raw coverage and is flatter "
-            "by itself: compare raw with raw, effective with effective."
+            "H in nats, mean over layers and items. Effective coverage is a concave map of raw "
+            "coverage and is flatter by itself: compare raw with raw, effective with effective."
         )
     else:
         notes.append("No coverage.npz beside these outputs: entropy is left out.")
     if not parts:
         notes.append("Short and long halves need the source of every item.")
-    return _table("Coverage, repetition, length", measured, _with_reference(measured), metrics, notes, tuple(over))
+    return _table(
+        "Coverage, repetition, length",
+        measured,
+        _with_reference(measured),
+        metrics,
+        notes,
+        tuple(over),
+    )
 
 
 def by_length(measured: Measured) -> Made:
-    """Whether a difference to the base grows with the length of the source (Table 5's last columns)."""
+    """Table of whether a gain grows with the length of the source (Table 5's last columns)."""
     base, *others = measured.arms
-    metrics = [m for m in _lengths(measured.main[0]) if any(measured.difference(arm, m) for arm in others)]
+    metrics = [
+        m for m in _lengths(measured.main[0]) if any(measured.difference(arm, m) for arm in others)
+    ]
     if not metrics:
-        return "Whether a gain grows with length is known of systems with as many runs, and with every item's source."
-    rows = tuple((arm, tuple(_delta(measured.difference(arm, m), m) for m in metrics)) for arm in others)
+        return (
+            "Whether a gain grows with length is known of systems with as many runs, and with "
+            "every item's source."
+        )
+    rows = tuple(
+        (arm, tuple(_difference(measured.difference(arm, m)) for m in metrics)) for arm in others
+    )
     notes = (
-        "The half of the items with the shorter sources (in characters), the other half, and the gain of the second "
-        "less that of the first: intervals and p as for all items.",
+        "The half of the items with the shorter sources (in characters), the other half, and the "
+        "gain of the second less that of the first: intervals and p as for all items.",
     )
     return Table(f"Differences to {base} by length", ("system", *map(title, metrics)), rows, notes)
 
@@ -177,8 +235,9 @@ def _lengths(metric: str) -> list[str]:
 
 
 def left_out(judgements: dict[str, list[JudgedPart]]) -> list[Table]:
-    """How well coverage tells what an output has left out, where that is known: of all parts, of those that the
-    reference states, and of these without the ones that the output gets wrong, which no coverage can tell."""
+    """Tables of how well coverage tells what an output has left out, where that is known: of all
+    parts, of those that the reference states, and of these without the ones that the output gets
+    wrong, which no coverage can tell."""
     chosen: dict[str, Callable[[JudgedPart], bool]] = {
         "Every part of the source": lambda part: True,
         "Parts that the reference states": lambda part: part.wanted,
@@ -194,7 +253,15 @@ def left_out(judgements: dict[str, list[JudgedPart]]) -> list[Table]:
             if len({part.left_out for part in taken}) == 2:
                 rows += [(f"{arm}, {v.method}", _judgement(v)) for v in verdicts(taken)]
         if rows:
-            columns = ("system, told by", "parts", "left out", "AUROC", "threshold", "precision", "recall")
+            columns = (
+                "system, told by",
+                "parts",
+                "left out",
+                "AUROC",
+                "threshold",
+                "precision",
+                "recall",
+            )
             made.append(Table(caption, columns, tuple(rows)))
     return made
 
@@ -206,7 +273,7 @@ def _judgement(v: Verdict) -> tuple[Cell, ...]:
 
 
 def signatures(measured: Measured) -> Table:
-    """How every number was made."""
+    """Table of the settings that each number was computed with."""
     found: dict[str, str] = {}
     for metric in [*measured.main, *measured.metrics]:
         for name in measured.arms:
@@ -217,22 +284,28 @@ def signatures(measured: Measured) -> Table:
     return Table("Signatures", ("metric", "signature"), rows)
 
 
-def settings(arms: Sequence[Arm]) -> list[Table] | str:
-    """Every setting of every recipe: those in which they differ, a column a system, and those that all share."""
+def settings(arms: Sequence[Arm]) -> list[Table]:
+    """Every setting of every recipe: those in which they differ, a column a system, and those that
+    all share; none for outputs without a recipe."""
     if not any(arm.recipe for arm in arms):
-        return "These outputs come without a recipe.yaml: their settings are not known here."
-    from dwindle.runs.recipe import flat
+        return []
+    from dwindle.runs.schema import flat
 
     recipes = [dict(flat(arm.recipe)) for arm in arms]
     differing, shared = [], []
     for name in dict.fromkeys(name for recipe in recipes for name in recipe):
-        cells = [NOTHING if recipe.get(name) is None else Cell(_written(recipe[name])) for recipe in recipes]
+        cells = [
+            NOTHING if recipe.get(name) is None else Cell(_written(recipe[name]))
+            for recipe in recipes
+        ]
         if len(set(cells)) > 1:
             differing.append((name, tuple(cells)))
         else:
             shared.append((name, (cells[0],)))
     one = (
-        [Table("Settings that differ", ("setting", *(arm.name for arm in arms)), tuple(differing))] if differing else []
+        [Table("Settings that differ", ("setting", *(arm.name for arm in arms)), tuple(differing))]
+        if differing
+        else []
     )
     return [*one, Table("Settings that all share", ("setting", "value"), tuple(shared))]
 
@@ -258,7 +331,9 @@ def _table(
     return Table(caption, ("system", *map(title, metrics)), rows, tuple(notes), over)
 
 
-def _cells(measured: Measured, name: str, metrics: Sequence[str], bounds: bool = False) -> list[Cell]:
+def _cells(
+    measured: Measured, name: str, metrics: Sequence[str], bounds: bool = False
+) -> list[Cell]:
     return [_cell(measured.value(name, m), m, bounds) for m in metrics]
 
 
@@ -269,15 +344,5 @@ def _cell(value: Value | None, metric: str, bounds: bool) -> Cell:
     return Cell(shown.text(value.value), shown.interval(value.low, value.high) if bounds else "")
 
 
-def _delta(delta: Delta | None, metric: str) -> Cell:
-    if delta is None:
-        return NOTHING
-    shown = kind(metric)
-    tone: Tone = ""
-    if delta.clear and shown.better:
-        tone = "better" if delta.value * shown.better > 0 else "worse"
-    note = []
-    if delta.low is not None and delta.high is not None:
-        note.append(shown.interval(delta.low, delta.high))
-    note.append("not tested" if delta.p is None else p_value(delta.p))
-    return Cell(shown.text(delta.value, sign=True), ",\n".join(note), tone)
+def _difference(found: Difference | None) -> Cell:
+    return NOTHING if found is None else found.cell

@@ -1,5 +1,6 @@
-"""Coverage to look at: for a few items the source with every token's coverage, plain against diminished, sentence by
-sentence, and where steps were traced, what each of them attended to. Numbers are packed for a page; loads no model.
+"""Coverage to look at: for a few items the source with every token's coverage, plain against
+diminished, sentence by sentence, and where steps were traced, what each of them attended to.
+Numbers are packed for a page; loads no model.
 """
 
 import base64
@@ -15,10 +16,10 @@ from dwindle.analysis.audited import Audited, audited
 from dwindle.analysis.highlight import repeats
 from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
-from dwindle.folder import coverage_file, names, traces
-from dwindle.folder.outputs import Item
-from dwindle.folder.run import Run
-from dwindle.folder.traces import Trace
+from dwindle.runfiles import coverage_file, names, traces
+from dwindle.runfiles.outputs import Item
+from dwindle.runfiles.run import Run
+from dwindle.runfiles.traces import Trace
 
 MOST_ITEMS = 40
 MOST_NUMBERS = 1_200_000
@@ -29,7 +30,7 @@ Array = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Covered:
-    """What a run folder knows of coverage. Means of layers, (S,) for each item."""
+    """Coverage and traces of a run folder. Means of layers, (S,) for each item."""
 
     raw: dict[str, Array]
     effective: dict[str, Array]
@@ -50,10 +51,14 @@ def covered(run: Run) -> Covered:
     )
 
 
-def pages(measured: Measured, found: Sequence[Covered], telling: Iterable[int]) -> list[dict[str, Any]]:
-    """Items for the coverage view: those with traces, then the most telling ones, as many as a page can hold."""
+def pages(
+    measured: Measured, found: Sequence[Covered], telling: Iterable[int]
+) -> list[dict[str, Any]]:
+    """Items for the coverage view: those with traces, then the most telling, as a page has room."""
     items = measured.test.items
-    traced = [place for place, item in enumerate(items) if any(item.id in one.traces for one in found)]
+    traced = [
+        place for place, item in enumerate(items) if any(item.id in one.traces for one in found)
+    ]
     made: list[dict[str, Any]] = []
     numbers = 0
     for place in dict.fromkeys([*traced, *telling]):
@@ -62,7 +67,9 @@ def pages(measured: Measured, found: Sequence[Covered], telling: Iterable[int]) 
             continue
         outputs = [arm.runs[0].outputs.items[place].hypothesis for arm in measured.test.arms]
         views = [
-            from_trace(one.traces[item.id]) if item.id in one.traces else from_sums(one, item.id, item.source, output)
+            from_trace(one.traces[item.id])
+            if item.id in one.traces
+            else from_sums(one, item.id, item.source, output)
             for one, output in zip(found, outputs, strict=True)
         ]
         numbers += sum(len(view.get("weights", "")) for view in views if view)
@@ -76,7 +83,9 @@ def from_sums(found: Covered, id: str, source: str, output: str) -> dict[str, An
     """The view of an item of which only sums are known; None if not even those."""
     if id not in found.places:
         return None
-    return _view(source, found.places[id], found.raw[id], found.effective[id]) | {"output": [output]}
+    return _view(source, found.places[id], found.raw[id], found.effective[id]) | {
+        "output": [output]
+    }
 
 
 def from_trace(one: Trace) -> dict[str, Any]:
@@ -87,14 +96,18 @@ def from_trace(one: Trace) -> dict[str, Any]:
 
 
 def again(output: Sequence[str]) -> list[int]:
-    """Which tokens of an output are in a run of three words that it has had before."""
+    """The tokens of an output that are in a run of three words that it has had before."""
     marks = iter(repeats("".join(output)))
     return [t for t, token in enumerate(output) if sum(islice(marks, len(token)))]
 
 
-def _view(source: str, places: npt.NDArray[np.int64], raw: Array, effective: Array) -> dict[str, Any]:
+def _view(
+    source: str, places: npt.NDArray[np.int64], raw: Array, effective: Array
+) -> dict[str, Any]:
     unit, spans = units(source)
-    found = [None if share is None else round(share, 3) for share in shares(effective, places, spans)]
+    found = [
+        None if share is None else round(share, 3) for share in shares(effective, places, spans)
+    ]
     return {
         "places": places.tolist(),
         "raw": packed(raw),
@@ -105,7 +118,7 @@ def _view(source: str, places: npt.NDArray[np.int64], raw: Array, effective: Arr
 
 
 def packed(numbers: Array) -> str:
-    """Numbers as bytes, square roots of their share of the largest, behind that number: for a page's shades.
+    """Numbers for a page's shades: the largest, then a byte each, the root of its share of that.
 
     Written ``largest:base64``. The square root keeps small weights apart.
     """
@@ -118,7 +131,11 @@ def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[
     """For each arm of a synthetic world with coverage and places: all its parts, with the truth."""
     judgements = {}
     for arm, one in zip(measured.test.arms, found, strict=True):
-        items = [i for i in arm.runs[0].outputs.items if i.id in one.places and isinstance(i.extra.get("gold"), dict)]
+        items = [
+            i
+            for i in arm.runs[0].outputs.items
+            if i.id in one.places and isinstance(i.extra.get("gold"), dict)
+        ]
         told = audited(arm.runs[0])
         try:
             parts = [p for i in items for p in _judged(i, one, told)]
@@ -131,4 +148,6 @@ def known_parts(measured: Measured, found: Sequence[Covered]) -> dict[str, list[
 
 def _judged(item: Item, one: Covered, told: Audited | None) -> list[JudgedPart]:
     covered = {"effective coverage": one.effective[item.id], "raw attention": one.raw[item.id]}
-    return judged(item, covered, one.places[item.id], told.records[item.id]["chars"] if told else None)
+    return judged(
+        item, covered, one.places[item.id], told.records[item.id]["chars"] if told else None
+    )

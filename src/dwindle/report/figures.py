@@ -1,5 +1,6 @@
-"""The figures as files, PNG and SVG: Figure 1's illustration, repetition with the references (Figure 2), the
-entropies of coverage, and what every g gives. Drawn from the same numbers as the page.
+"""The figures as files, PNG and SVG: Figure 1's illustration, repetition with the references
+(Figure 2), the entropies of coverage, and what every g gives. Drawn from the same numbers as the
+page.
 """
 
 from collections.abc import Sequence
@@ -12,14 +13,14 @@ from dwindle.analysis.measure import REFERENCE, Measured
 from dwindle.core.concave import functions
 from dwindle.core.notation import rule
 from dwindle.metrics.repetition import ORDERS
+from dwindle.metrics.text_tables import slug
 from dwindle.report import illustration
-from dwindle.report.plain import slug
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#8a9097", "#1f5f8b", "#b5651d", "#35795a", "#86568f", "#9a8418", "#a33d4f", "#3f7f8c")
-"""Those of the page: told apart by colour-blind eyes, and in grey by their order."""
+"""The colours of the page. Colour-blind readers can tell them apart; in grey, their order does."""
 
 
 def draw(tests: Sequence[Measured], folder: Path) -> list[Path]:
@@ -29,7 +30,10 @@ def draw(tests: Sequence[Measured], folder: Path) -> list[Path]:
     except ModuleNotFoundError:
         raise ValueError("figures need matplotlib: type pip install 'dwindle[figures]'") from None
     folder.mkdir(parents=True, exist_ok=True)
-    panels = {f"{name}\n{text}": illustration.illustrate(rule(text)) for name, text in illustration.RULES.items()}
+    panels = {
+        f"{name}\n{text}": illustration.illustrate(rule(text))
+        for name, text in illustration.RULES.items()
+    }
     files = [folder / f"figure1.{kind}" for kind in ("png", "svg")]
     for file in files:
         illustration.draw(panels, file)
@@ -59,14 +63,16 @@ def repetition(measured: Measured) -> "Figure":
 
 
 def entropy(measured: Measured) -> "Figure":
-    """The entropy of coverage, a dot with its interval for each arm: raw with raw, effective with effective."""
+    """Entropy of coverage, a dot with its interval for each arm: raw by raw, then effective."""
     figure, axes = _figure(2, 8.4, 1.2 + 0.35 * len(measured.arms))
     for axis, kind in zip(axes, ("raw", "effective"), strict=True):
         found = [(name, measured.value(name, f"entropy-{kind}")) for name in measured.arms]
         known = [(name, value) for name, value in found if value]
         for place, (name, value) in enumerate(known):
             ends = [[max(value.value - value.low, 0.0)], [max(value.high - value.value, 0.0)]]
-            axis.errorbar([value.value], [place], xerr=ends, fmt="o", capsize=3, color=_colour(measured, name))
+            axis.errorbar(
+                [value.value], [place], xerr=ends, fmt="o", capsize=3, color=_colour(measured, name)
+            )
         axis.set_yticks(range(len(known)), [name for name, _ in known])
         axis.set_ylim(len(known) - 0.5, -0.5)
         axis.set_xlabel(f"H of {kind} coverage, nats")
@@ -74,13 +80,21 @@ def entropy(measured: Measured) -> "Figure":
 
 
 def gains() -> "Figure":
-    """Every g from 0 on, and its slope: what one more unit of attention gives at a coverage of x."""
+    """Every g from 0 on, and its slope: the return of one more unit at a coverage of x."""
     figure, axes = _figure(2, 10.0, 3.4)
     x = torch.linspace(0, 5, 201, dtype=torch.float64)
-    made = [function(*example) for function in functions().values() for example in function.examples]
+    made = [
+        function(*example) for function in functions().values() for example in function.examples
+    ]
     for k, g in enumerate(made):
-        style = {"color": COLOURS[k % len(COLOURS)], "linestyle": "-" if k < len(COLOURS) else "--", "linewidth": 1.5}
-        axes[0].plot(x, g.value(x) - g.value(torch.zeros_like(x)), label=f"{g}: {g.formula}", **style)
+        style = {
+            "color": COLOURS[k % len(COLOURS)],
+            "linestyle": "-" if k < len(COLOURS) else "--",
+            "linewidth": 1.5,
+        }
+        axes[0].plot(
+            x, g.value(x) - g.value(torch.zeros_like(x)), label=f"{g}: {g.formula}", **style
+        )
         axes[1].plot(x, g.slope(x), **style)
     axes[0].set_title("g(x) \N{MINUS SIGN} g(0)", fontsize=10)
     axes[1].set_title("slope g\N{PRIME}(x)", fontsize=10)

@@ -1,7 +1,7 @@
 """The paper's Figure 1 on a small example: three decoding steps over four source positions.
 
-It computes coverage, attention and diminished weights with the rules themselves, and draws them. It knows
-nothing of models: the attention is made up so that both of the figure's points can be seen.
+It computes coverage, attention and diminished weights with the rules themselves, and draws them. It
+knows nothing of models: the attention is made up so that both of the figure's points can be seen.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ from dwindle.core.coverage import Coverage
 from dwindle.core.notation import row_rule
 from dwindle.core.rules import Rule
 
-# Position 1 gets 0.4 twice in a row: its second return is smaller (the figure's red block). In the last
-# step positions 1 and 4 get the same 0.4, and 1, covered more, returns less (the yellow block).
+# Position 1 gets 0.4 twice in a row: its second return is smaller (the figure's red block). In the
+# last step positions 1 and 4 get the same 0.4, and 1, covered more, returns less (the yellow
+# block).
 ATTENTION = ((0.50, 0.25, 0.15, 0.10), (0.40, 0.30, 0.20, 0.10), (0.40, 0.10, 0.10, 0.40))
 RULES = {"Plain": "plain", "Dim": "dim:log", "DyDim": "dydim:boxcox(0),boxcox(0.5)"}
-"""What is shown side by side."""
+"""The rules that are drawn side by side."""
 _MARKS = ((1, 1, "#cc3333"), (2, 1, "#cc3333"), (2, 4, "#d9a400"))  # step, position, colour
 _STEP_COLOURS = ("#8c6d46", "#7b5ea7", "#3b78b5")  # brown, purple, blue, as in the paper
 
@@ -29,7 +30,7 @@ class Moment:
     attention: tuple[float, ...]
     weights: tuple[float, ...]
     coverage: tuple[float, ...]
-    """After this step."""
+    """Coverage after this step."""
 
 
 def illustrate(rule: Rule | str) -> list[Moment]:
@@ -43,13 +44,15 @@ def illustrate(rule: Rule | str) -> list[Moment]:
 
 
 def draw(panels: dict[str, list[Moment]], path: Path) -> None:
-    """Draw a row of charts for each step: coverage so far, then the weights of each rule. PNG or SVG."""
+    """Draw a row of charts a step: coverage so far, then each rule's weights. PNG or SVG."""
     from matplotlib.figure import Figure  # an extra: only whoever draws needs it
     from matplotlib.patches import Rectangle
 
     positions = range(1, len(ATTENTION[0]) + 1)
     figure = Figure(figsize=(2.7 * (1 + len(panels)), 1.9 * len(ATTENTION)), layout="constrained")
-    grid = figure.subplots(len(ATTENTION), 1 + len(panels), sharex=True, sharey="col", squeeze=False)
+    grid = figure.subplots(
+        len(ATTENTION), 1 + len(panels), sharex=True, sharey="col", squeeze=False
+    )
     for axis, name in zip(grid[0], ["coverage", *panels], strict=True):
         axis.set_title(name, fontsize=10)
 
@@ -71,10 +74,13 @@ def draw(panels: dict[str, list[Moment]], path: Path) -> None:
 
     for t, i, colour in _MARKS:
         for axis in grid[t][2:]:
-            axis.add_patch(Rectangle((i - 0.45, 0), 0.9, 0.5, fill=False, linestyle="--", edgecolor=colour))
+            axis.add_patch(
+                Rectangle((i - 0.45, 0), 0.9, 0.5, fill=False, linestyle="--", edgecolor=colour)
+            )
     figure.supxlabel(
         "source position; outline: plain attention, filled: weight used\n"
-        "red box: 0.4 again at one position returns less; yellow box: 0.4 where less was covered returns more",
+        "red box: 0.4 again at one position returns less; yellow box: 0.4 where less was covered "
+        "returns more",
         fontsize=9,
     )
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
-"""One page in one file: templates, style and script put together, and a policy that lets nothing leave it.
+"""One page in one file: templates, style and script, and a policy that lets nothing leave it.
 
-Every text is escaped by the template engine; data for the scripts is JSON in which no tag can end. The policy names the
-one script and the one style by their digests, so that nothing else could run even if it got into the file.
+Every text is escaped by the template engine; data for the scripts is JSON in which no tag can end.
+The policy names the one script and the one style by their digests, so that nothing else could run
+even if it got into the file.
 """
 
 import base64
@@ -15,7 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from dwindle.folder import whole
+from dwindle.runfiles import whole
 
 REPORT = "dwindle.report"
 
@@ -24,20 +25,26 @@ def render(template: str, room: str = REPORT, allowed: str = "", **values: Any) 
     """A whole page.
 
     Args:
-        template: of this room, or of ``room``, whose ``page.css`` and ``page.js`` then follow those of this one.
+        template: of this room, or of ``room``, whose ``page.css`` and ``page.js`` then follow those
+            of this one.
         room: a package with templates of its own.
         allowed: what the policy lets the page do besides, such as playing the sounds inside it.
         values: for the template.
     """
     style, script = _joined("page.css", room), _joined("page.js", room)
-    parts = ["default-src 'none'", f"style-src '{_digest(style)}'", f"script-src '{_digest(script)}'", allowed]
+    parts = [
+        "default-src 'none'",
+        f"style-src '{_digest(style)}'",
+        f"script-src '{_digest(script)}'",
+        allowed,
+    ]
     policy = "; ".join(filter(None, [*parts, "base-uri 'none'", "form-action 'none'"]))
     made = _templates(room).get_template(template)
     return made.render(policy=policy, style=Markup(style), script=Markup(script), **values)
 
 
 def write(path: Path, text: str) -> None:
-    """Write whole or not at all."""
+    """Write a page, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole.write_text(path, text)
 

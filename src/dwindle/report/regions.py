@@ -1,9 +1,9 @@
-"""Images with their regions shaded by coverage: all of an output at once, and word by word on a strip.
+"""Images with their regions shaded by coverage: of a whole output, and word by word on a strip.
 
-For each system one row of pictures: what it attended to, then what it used (the same, where its attention is plain),
-then a small picture for every word. A region is as bright as its share of the largest, over all words on the strip;
-what no bright region shows is dark. Pictures come from a scene's gold, or from whoever has the image and its boxes.
-Pillow draws; no model is loaded.
+For each system one row of pictures: what it attended to, then what it used (the same, where its
+attention is plain), then a small picture for every word. A region is as bright as its share of the
+largest, over all words on the strip; what no bright region shows is dark. Pictures come from a
+scene's gold, or from whoever has the image and its boxes. Pillow draws; no model is loaded.
 """
 
 import base64
@@ -20,11 +20,11 @@ from PIL import Image, ImageDraw, ImageFont
 from dwindle.analysis.measure import Measured
 from dwindle.analysis.views import Covered
 from dwindle.data.worlds.scenes_picture import draw
-from dwindle.folder.traces import Trace
 from dwindle.report.sections import Section
+from dwindle.runfiles.traces import Trace
 
 MOST = 4
-"""Pictures on a page."""
+"""Number of pictures on a page."""
 _LARGE, _SMALL, _GAP, _TEXT = 224, 84, 8, 14
 _COLUMNS = 10
 _DARK, _TINT = 0.25, (255, 170, 40)
@@ -34,10 +34,14 @@ Array = npt.NDArray[np.floating[Any]]
 
 
 def shaded(
-    image: Image.Image, boxes: Sequence[Sequence[float]], shares: Array, side: int, most: float | None = None
+    image: Image.Image,
+    boxes: Sequence[Sequence[float]],
+    shares: Array,
+    side: int,
+    most: float | None = None,
 ) -> Image.Image:
-    """The image, square, with each box as bright as its share (S,) of ``most`` (None: of the largest here); the
-    brightest one is outlined."""
+    """The image, square, with each box as bright as its share (S,) of ``most`` (None: of the
+    largest here); the brightest one is outlined."""
     picture = image.convert("RGB").resize((side, side))
     most = most or float(shares.max(initial=0.0)) or 1.0
     light = np.zeros((side, side), dtype=np.float32)
@@ -47,18 +51,27 @@ def shaded(
         place = light[top:bottom, left:right]
         np.maximum(place, share, out=place)
     pixels = np.asarray(picture, dtype=np.float32)
-    lit = pixels * (_DARK + (1 - _DARK) * light[..., None]) + np.array(_TINT) * (0.1 * light[..., None])
+    lit = pixels * (_DARK + (1 - _DARK) * light[..., None]) + np.array(_TINT) * (
+        0.1 * light[..., None]
+    )
     out = Image.fromarray(np.clip(lit, 0, 255).astype(np.uint8))
     if len(edges):
-        ImageDraw.Draw(out).rectangle(edges[int(shares.argmax())], outline=_TINT, width=max(1, side // 100))
+        ImageDraw.Draw(out).rectangle(
+            edges[int(shares.argmax())], outline=_TINT, width=max(1, side // 100)
+        )
     return out
 
 
-def sheet(image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mapping[str, Trace]) -> Image.Image:
+def sheet(
+    image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mapping[str, Trace]
+) -> Image.Image:
     """One picture for an image: a block for each system, from its trace over these boxes."""
     for name, trace in traces.items():
         if trace.weights.shape[1] != len(boxes):
-            raise ValueError(f"{name} has looked at {trace.weights.shape[1]} regions, but {len(boxes)} boxes are given")
+            raise ValueError(
+                f"{name} has looked at {trace.weights.shape[1]} regions, but {len(boxes)} boxes "
+                "are given"
+            )
     blocks = [_block(image, boxes, name, trace) for name, trace in traces.items()]
     whole = Image.new("RGB", (max(b.width for b in blocks), sum(b.height for b in blocks)), _PAPER)
     top = 0
@@ -68,12 +81,18 @@ def sheet(image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mapping[
     return whole
 
 
-def _block(image: Image.Image, boxes: Sequence[Sequence[float]], name: str, trace: Trace) -> Image.Image:
+def _block(
+    image: Image.Image, boxes: Sequence[Sequence[float]], name: str, trace: Trace
+) -> Image.Image:
     """Attention and used weights summed over the words, and the strip of words beside them."""
     plain = np.array_equal(trace.attention, trace.weights)
     sums = {"attention": trace.attention.sum(0), "used": trace.weights.sum(0)}
     shown = {name: image.resize((_LARGE, _LARGE))}
-    shown |= {label: shaded(image, boxes, x, _LARGE) for label, x in sums.items() if label != "attention" or not plain}
+    shown |= {
+        label: shaded(image, boxes, x, _LARGE)
+        for label, x in sums.items()
+        if label != "attention" or not plain
+    }
     written = [t for t, word in enumerate(trace.output) if word.strip()]
     rows = -(-len(written) // _COLUMNS)
     height = max(_LARGE + _TEXT, rows * (_SMALL + _TEXT)) + 2 * _GAP
@@ -82,14 +101,30 @@ def _block(image: Image.Image, boxes: Sequence[Sequence[float]], name: str, trac
     pen = ImageDraw.Draw(block)
     for k, (label, picture) in enumerate(shown.items()):
         _put(block, pen, picture, k * (_LARGE + _GAP), _GAP, label)
-    most = float(trace.weights.max(initial=0.0))  # one scale for all words: what dwindles grows dark
+    # one scale for all words: what dwindles grows dark
+    most = float(trace.weights.max(initial=0.0))
     for n, t in enumerate(written):
-        left, top = strip + n % _COLUMNS * (_SMALL + _GAP // 2), _GAP + n // _COLUMNS * (_SMALL + _TEXT)
-        _put(block, pen, shaded(image, boxes, trace.weights[t], _SMALL, most), left, top, trace.output[t].strip())
+        left = strip + n % _COLUMNS * (_SMALL + _GAP // 2)
+        top = _GAP + n // _COLUMNS * (_SMALL + _TEXT)
+        _put(
+            block,
+            pen,
+            shaded(image, boxes, trace.weights[t], _SMALL, most),
+            left,
+            top,
+            trace.output[t].strip(),
+        )
     return block
 
 
-def _put(block: Image.Image, pen: ImageDraw.ImageDraw, picture: Image.Image, left: int, top: int, label: str) -> None:
+def _put(
+    block: Image.Image,
+    pen: ImageDraw.ImageDraw,
+    picture: Image.Image,
+    left: int,
+    top: int,
+    label: str,
+) -> None:
     """A picture with its label above."""
     font = ImageFont.load_default(_TEXT - 3)
     while pen.textlength(label, font) > picture.width and len(label) > 1:
@@ -98,14 +133,19 @@ def _put(block: Image.Image, pen: ImageDraw.ImageDraw, picture: Image.Image, lef
     block.paste(picture, (left, top + _TEXT))
 
 
-def fragment(image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mapping[str, Trace]) -> Markup:
+def fragment(
+    image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mapping[str, Trace]
+) -> Markup:
     """The sheet as HTML that stands on its own."""
     file = io.BytesIO()
     sheet(image, boxes, traces).quantize(128).save(file, "PNG", optimize=True)
-    told = ". ".join(f"{name}: {' '.join(''.join(trace.output).split())}" for name, trace in traces.items())
+    told = ". ".join(
+        f"{name}: {' '.join(''.join(trace.output).split())}" for name, trace in traces.items()
+    )
     data = base64.b64encode(file.getvalue()).decode()
     return Markup(
-        f'<figure class="regions"><img style="max-width:100%" src="data:image/png;base64,{data}" alt="{escape(told)}">'
+        f'<figure class="regions"><img style="max-width:100%" src="data:image/png;base64,{data}" '
+        f'alt="{escape(told)}">'
         f"<figcaption>{escape(next(iter(traces.values())).id)}</figcaption></figure>"
     )
 
@@ -113,7 +153,8 @@ def fragment(image: Image.Image, boxes: Sequence[Sequence[float]], traces: Mappi
 def section(measured: Measured, found: Sequence[Covered]) -> Section:
     """The pictures of a test set of scenes, those of its items that were traced."""
     lead = (
-        "Synthetic pictures. Left the picture, then its regions by how much the output attended to them and by how much"
+        "Synthetic pictures. Left the picture, then its regions by how much the output attended "
+        "to them and by how much"
         " it used them, then what each word used. Dark is what nothing was taken from."
     )
     looked = Section("regions", "What was looked at", lead)
@@ -121,7 +162,11 @@ def section(measured: Measured, found: Sequence[Covered]) -> Section:
         gold, by_arm = item.extra["gold"], zip(measured.arms, found, strict=True)
         traces = {arm: one.traces[item.id] for arm, one in by_arm if item.id in one.traces}
         if traces and len(looked.charts) < MOST:
-            looked.charts.append(fragment(draw(gold), [region["box"] for region in gold["regions"]], traces))
+            looked.charts.append(
+                fragment(draw(gold), [region["box"] for region in gold["regions"]], traces)
+            )
     if not looked.charts:
-        looked.missing.append("No run here has traces of its steps: generate again with 'dwindle generate RUN'.")
+        looked.missing.append(
+            "No run here has traces of its steps: generate again with 'dwindle generate RUN'."
+        )
     return looked

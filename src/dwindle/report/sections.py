@@ -1,4 +1,5 @@
-"""The sections of a report: for each what it says, its tables and charts, or the sentence that says what is missing."""
+"""The sections of a report: for each what it says, its tables and charts, or the sentence that says
+what is missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +11,10 @@ from dwindle.analysis import tables
 from dwindle.analysis.examples import Examples
 from dwindle.analysis.left_out import THRESHOLD
 from dwindle.analysis.measure import REFERENCE, Measured
-from dwindle.analysis.table import Table
 from dwindle.analysis.views import Covered, known_parts, pages
 from dwindle.metrics import entropy
 from dwindle.metrics.catalogue import kind, title
+from dwindle.metrics.table import Table
 from dwindle.report import charts
 
 _COLOURS = 8
@@ -32,64 +33,113 @@ class Section:
     view: str = ""
     data: Any = None
     folded: bool = False
-    """Whether its tables are closed at first: for what is looked up rather than read."""
-    short: str = ""
-    """Its title in the navigation, where that is too long."""
+    """True to fold its tables at first, as reference material is."""
+    wants: str = ""
+    """The data that it lacks, for the line at the end of the page; empty to say nothing."""
+
+    @property
+    def empty(self) -> bool:
+        """True if the section has nothing to show, and is left out of the page."""
+        return not (self.tables or self.charts or self.view)
+
+
+def present(made: Sequence[Section]) -> list[Section]:
+    """The sections that have something to show."""
+    return [section for section in made if not section.empty]
+
+
+def more_data(made: Sequence[Section]) -> str:
+    """One line on the data that absent sections lack; empty if none lacks any."""
+    wanted = [
+        f"{section.title} ({section.wants})" for section in made if section.empty and section.wants
+    ]
+    return f"With more data this page would also have: {'; '.join(wanted)}." if wanted else ""
 
 
 def results(measured: Measured) -> Section:
     """Results, differences, and a chart of the differences."""
     section = Section("results", "Results")
     section.tables.append(tables.results(measured))
-    _add(section, tables.differences(measured))
+    if measured.arms[1:]:
+        _add(section, tables.differences(measured))
     others = measured.arms[1:]
     for metric in measured.main[:6]:
         rows = []
         for arm in others:
             d = measured.difference(arm, metric)
             if d:
-                good = d.value * kind(metric).better
-                tone = "none" if not d.clear or not good else "gain" if good > 0 else "loss"
-                rows.append(charts.Whisker(arm, d.value, d.low, d.high, kind(metric).text(d.value, sign=True), tone))
+                tone = {"better": "gain", "worse": "loss"}.get(d.tone, "none")
+                rows.append(charts.Whisker(arm, d.difference, d.low, d.high, d.text, tone))
         if rows:
-            section.charts.append(charts.forest(f"{title(metric)}, difference to {measured.arms[0]}", rows))
+            section.charts.append(
+                charts.forest(f"{title(metric)}, difference to {measured.arms[0]}", rows)
+            )
     return section
 
 
+def differences(measured: Measured) -> Section:
+    """A section that is never shown: it says that one system lacks a second to be compared with.
+
+    Where there are several, the differences are in the results.
+    """
+    return Section(
+        "differences",
+        "Differences",
+        wants="a second system on the same items" if alone(measured) else "",
+    )
+
+
+def alone(measured: Measured) -> bool:
+    """True if the test set has one system only."""
+    return len(measured.arms) == 1
+
+
 def ablation(measured: Measured) -> Section:
-    return _one("ablation", "Like for like", tables.like_for_like(measured))
+    """Scores beside the settings in which systems differ."""
+    wants = "recipes of the runs" if not alone(measured) else ""
+    return replace(_one("ablation", "Like for like", tables.like_for_like(measured)), wants=wants)
 
 
 def repetition(measured: Measured) -> Section:
-    """Figure 2."""
+    """Repeated n-grams, as in Figure 2."""
     section = _one("repetition", "Repetition", tables.repetitions(measured))
     section.charts.extend(_bars(measured, [f"repetition{n}" for n in (1, 2, 3, 4)]))
     return section
 
 
 def novelty(measured: Measured) -> Section:
-    """Tables 14 and 15."""
+    """Novel n-grams and copied spans, as in Tables 14 and 15."""
     made = tables.novelty(measured)
-    section = _one("novelty", "Novelty", made)
+    section = replace(_one("novelty", "Novelty", made), wants="the source of every item")
     if isinstance(made, Table):
         section.charts.extend(_bars(measured, [f"novelty{n}" for n in (1, 2, 3, 4, 5)]))
     return section
 
 
 def layout(measured: Measured) -> Section:
-    """Table 6."""
-    return replace(_one("layout", "Layout bias", tables.layout(measured)), short="Layout")
+    """Overlap with the first three sentences, as in Table 6."""
+    return _one("layout", "Layout bias", tables.layout(measured))
 
 
 def coverage(measured: Measured) -> Section:
     """Table 5, and a dot with its interval for each entropy."""
-    section = replace(_one("entropy", "Coverage and length", tables.coverage(measured)), short="Coverage")
+    section = Section(
+        "entropy", "Coverage and length", wants="the source of every item, or a run's coverage.npz"
+    )
+    if not measured.has("entropy-raw") and not measured.halved:
+        return section
+    _add(section, tables.coverage(measured))
     if measured.arms[1:]:
         _add(section, tables.by_length(measured))
     for metric in (one.name for one in entropy.KINDS if not one.name.endswith("even")):
         rows = [
             charts.Whisker(
-                arm, value.value, value.low, value.high, kind(metric).text(value.value), colour(measured, arm)
+                arm,
+                value.value,
+                value.low,
+                value.high,
+                kind(metric).text(value.value),
+                colour(measured, arm),
             )
             for arm in measured.arms
             if (value := measured.value(arm, metric))
@@ -104,7 +154,12 @@ def looked_at(found: Examples) -> Section:
     shown, total = len(found.items), found.total
     lead = f"All {total:,} items."
     if shown < total:
-        lead = f"{shown:,} of {total:,} items: the largest gains and losses of every system, and a random draw."
+        kept = (
+            "the largest gains and losses of every system"
+            if found.gains
+            else "the worst by each criterion"
+        )
+        lead = f"{shown:,} of {total:,} items: {kept}, and a random draw."
     section = Section("examples", "Examples", lead, view="examples", data=found.data())
     if not found.metrics:
         return section
@@ -123,47 +178,46 @@ def looked_at(found: Examples) -> Section:
 
 
 LIMITS = (
-    "What coverage tells is disengagement, not misstatement: a sentence that was hardly used is likely left out, but "
-    "one that was used much may still be misreported, and what the model knew without looking leaves no trace."
+    "Coverage shows what was used, not whether it was told correctly. A sentence that was hardly "
+    "used is likely "
+    "left out; one that was used much may still be told wrongly; and what the model knew without "
+    "looking leaves no trace."
 )
 
 
 def read_how(measured: Measured, found: Sequence[Covered], telling: list[int]) -> Section:
     """The coverage view."""
     items = pages(measured, found, telling)
-    section = Section("coverage", "What was read", LIMITS)
+    section = Section(
+        "coverage",
+        "What was read",
+        LIMITS,
+        wants="a run's coverage.npz, or 'dwindle coverage' for a text",
+    )
     if not items:
-        section.missing.append(
-            "No run here has a coverage.npz that says where its positions stand in the source: "
-            "generate again, or look at one text with 'dwindle coverage'."
-        )
         return section
     data = {"systems": measured.arms, "items": items, "threshold": THRESHOLD}
     return replace(section, view="coverage", data=data)
 
 
 def left_out(measured: Measured, found: Sequence[Covered]) -> Section:
-    """How far the coverage view can be believed."""
+    """A measurement of how far the coverage view can be believed."""
     made = tables.left_out(known_parts(measured, found))
     lead = (
-        "Parts of the source that the output does not state, by the synthetic world's own count, told from coverage "
-        "and from two rivals. AUROC is the chance that a part that was left out has less than one that was not; 0.5 is "
-        "guessing. Thresholds are chosen on half of the items; precision and recall are of the other half."
+        "Parts of the source that the output does not state, by the synthetic world's own count, "
+        "told from coverage "
+        "and from two rivals. AUROC is the chance that a part that was left out has less than one "
+        "that was not; 0.5 is "
+        "guessing. Thresholds are chosen on half of the items; precision and recall are of the "
+        "other half."
     )
-    section = Section("left-out", "Left out", lead if made else "", made)
-    if not made:
-        section.missing.append(
-            "What an output leaves out is known only for synthetic worlds (newsroom, phrasebook) with a coverage.npz."
-        )
-    return section
+    return Section("left-out", "How well coverage tells", lead, made)
 
 
 def settings(measured: Measured) -> Section:
     """Every setting and signature."""
-    section = Section("settings", "Settings and signatures", folded=True, short="Settings")
-    made = tables.settings(measured.test.arms)
-    for one in [made] if isinstance(made, str) else made:
-        _add(section, one)
+    section = Section("settings", "Settings", folded=True)
+    section.tables.extend(tables.settings(measured.test.arms))
     section.tables.append(tables.signatures(measured))
     section.missing.extend(measured.notes)
     return section
@@ -171,10 +225,10 @@ def settings(measured: Measured) -> Section:
 
 def paper(found: list[Table]) -> Section:
     lead = (
-        "What the paper printed, and what was run here. Items, tools and training differ, so the columns stand side "
-        "by side and no difference is taken."
+        "What the paper printed, and what was run here. Items, tools and training differ, so the "
+        "columns stand side by side and no difference is taken."
     )
-    return Section("paper", "Beside the paper", lead, found, folded=True, short="Paper")
+    return Section("paper", "Beside the paper", lead, found, folded=True)
 
 
 def _one(id: str, title: str, made: tables.Made) -> Section:
@@ -198,7 +252,11 @@ def _bars(measured: Measured, metrics: list[str]) -> list[Markup]:
         for name in [REFERENCE, *measured.arms]:
             value = measured.value(name, metric)
             if value:
-                rows.append(charts.Bar(name, value.value, kind(metric).text(value.value), colour(measured, name)))
+                rows.append(
+                    charts.Bar(
+                        name, value.value, kind(metric).text(value.value), colour(measured, name)
+                    )
+                )
         if rows:
             panels.append(charts.bars(title(metric), rows))
     return panels

@@ -43,19 +43,20 @@ function signed(value, digits = 2) {
   return (value > 0 ? "+" : value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(digits);
 }
 
-// The examples: a list to sort by gain or loss, and one item with its texts side by side.
+// The examples: a list to sort by gain or loss, of one system with the worst first; and one item with its texts side by
+// side.
 
 function examples(place, data) {
   const state = {other: data.systems.length > 1 ? 1 : 0, metric: 0, order: 0, item: null, sought: ""};
   const home = place.dataset.from.replace(/-data$/, "");
   const list = make("ol", {class: "list", role: "listbox", tabindex: "0", "aria-label": "Items", onkeydown: move});
   const detail = make("div", {class: "detail", "aria-live": "polite"});
-  const orders = state.other ? ["Largest gains", "Largest losses", "By id"] : ["By id"];
+  const orders = state.other ? ["Largest gains", "Largest losses", "By id"] : ["Worst first", "By id"];
 
   const controls = make("div", {class: "controls"});
   if (data.systems.length > 2) controls.append(choice("Compare", data.systems.slice(1), k => { state.other = k + 1; fill(); }));
   if (data.metrics.length) controls.append(choice("by", data.metrics.map(m => m[1]), k => { state.metric = k; fill(); }));
-  if (state.other) controls.append(buttons(orders, k => { state.order = k; fill(); }));
+  if (state.other || data.metrics.length) controls.append(buttons(orders, k => { state.order = k; fill(); }));
   const search = make("input", {type: "search", placeholder: "Search ids and texts", "aria-label": "Search", oninput: () => {
     state.sought = search.value.toLowerCase();
     fill();
@@ -89,9 +90,21 @@ function examples(place, data) {
     return (item.scores[name][state.other] - item.scores[name][0]) * (direction || 1);
   }
 
+  // How bad an item of the only system is, from 0 to 1 among all that are shown; what is not known is not bad.
+  function bad(item) {
+    if (state.other || !data.metrics.length) return 0;
+    const name = data.metrics[state.metric][0], known = data.items.map(one => one.worst[name]).filter(one => one !== null);
+    const least = Math.min(...known), value = item.worst[name];
+    return value === null ? 0 : (value - least) / (Math.max(...known) - least || 1);
+  }
+
   function fill() {
     const items = data.items.filter(found);
     if (state.other && state.order < 2) items.sort((a, b) => (gain(b) - gain(a)) * (state.order ? -1 : 1));
+    if (!state.other && state.order < 1) {
+      const ranks = new Map(items.map(item => [item, bad(item)]));
+      items.sort((a, b) => ranks.get(b) - ranks.get(a));
+    }
     const most = Math.max(...items.map(item => Math.abs(gain(item))), 1e-9);
     list.replaceChildren(...items.map(item => entry(item, most)));
     if (items.length) show(items[0]);
@@ -103,7 +116,13 @@ function examples(place, data) {
     const side = value > 0 ? "up" : value < 0 ? "down" : "";
     const row = make("li", {role: "option", onclick: () => show(item)}, make("span", {class: "id", title: item.id}, item.id));
     row.item = item;
-    if (!state.other) return row;
+    if (!state.other) {
+      if (!data.metrics.length) return row;
+      const track = make("i", {class: "loss"});
+      track.style.width = `${100 * bad(item)}%`;
+      row.append(make("span", {}, number(item, 0)), make("span", {class: "track"}, track));
+      return row;
+    }
     const bar = make("i", {class: value < 0 ? "loss" : "gain"});
     bar.style.width = `${50 * Math.abs(value) / most}%`;
     bar.style[value < 0 ? "right" : "left"] = "50%";
@@ -130,10 +149,12 @@ function examples(place, data) {
       ...sideBySide(item, data.systems, shown, k => figures(item, k)));
   }
 
+  function number(item, k) {
+    return item.scores[data.metrics[state.metric][0]][k]?.toFixed(2) ?? "\u2013";
+  }
+
   function figures(item, k) {
-    if (!data.metrics.length) return "";
-    const [name, title] = data.metrics[state.metric];
-    return `${title} ${item.scores[name][k].toFixed(2)}`;
+    return data.metrics.length ? `${data.metrics[state.metric][1]} ${number(item, k)}` : "";
   }
 }
 
@@ -150,7 +171,7 @@ function sideBySide(item, systems, shown, aside) {
       ...shown.map(k => card(systems[k], words(item.outputs[k], sentences), `system s${k % 8}`, aside(k)))),
     make("div", {class: "texts"},
       ...item.references.map((text, k) => card(item.references.length > 1 ? `reference ${k + 1}` : "reference", [text], "whole")),
-      item.source ? card("source", sentences, "whole source") : card("source", ["This file has no sources."], "whole"))];
+      item.source ? card("source", sentences, "whole source") : null)];
 }
 
 function words(parts, sentences) {
