@@ -3,6 +3,8 @@
 import contextlib
 import json
 import shutil
+import time
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,34 @@ MARKS = [
     ),
 ]
 _FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900"),
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,900",
 )
+
+
+AXE = Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"
+needs_axe = pytest.mark.skipif(
+    not AXE.is_file(), reason="no axe-core: npm install --no-save axe-core"
+)
+
+
+def barriers(driver) -> list[str]:
+    """What axe-core finds on the page that keeps people out, its rule and the first elements."""
+    driver.execute_script(AXE.read_text(encoding="utf-8"))
+    found = driver.execute_async_script(
+        "const done = arguments[0];"
+        "axe.run().then(r => done(r.violations.map(v => [v.id, ...v.nodes.slice(0, 3).map(n => "
+        "n.html)].join(' | '))))"
+    )
+    return [one[:600] for one in found]
 
 
 def started(profile):
@@ -30,8 +57,37 @@ def started(profile):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    driver.set_page_load_timeout(30)
+    driver.set_page_load_timeout(120)  # on a busy machine
+    driver.set_script_timeout(120)
+    # The page that it opens by itself must have gone: else the end of that one's loading is taken
+    # for the next one's.
+    driver.get("about:blank")
+    while (
+        driver.execute_script("return location.href + document.readyState") != "about:blankcomplete"
+    ):
+        time.sleep(0.02)
     return driver
+
+
+def eventually(told) -> bool:
+    """Whether it comes true, on a busy machine too. A browser's errors on the way, such as that of
+    a script whose page goes while it runs, mean "not yet"."""
+    from selenium.common.exceptions import WebDriverException
+
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        with contextlib.suppress(WebDriverException):
+            if told():
+                return True
+        time.sleep(0.03)
+    return False
+
+
+def arrive(driver, ending: str) -> None:
+    """Wait until a page whose address ends so has loaded: a page that sends its reader on has
+    loaded before the one that it sends them to."""
+    here = "return document.readyState === 'complete' ? location.href : ''"
+    assert eventually(lambda: driver.execute_script(here).endswith(ending)), driver.current_url
 
 
 def forget(driver) -> None:
@@ -43,13 +99,21 @@ def forget(driver) -> None:
 def asked(driver) -> set[str]:
     """The addresses that it has asked for since it was last to forget, or to tell, them."""
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    return {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    return {
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    }
 
 
 @contextlib.contextmanager
 def screen(driver, width, scheme="light", mobile=None):
-    """A window of that width, a phone's if it is narrow or said to be one, of a user who likes it light or dark."""
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500 if mobile is None else mobile}
+    """A window of that width, a phone's if it is narrow or said to be one, of a user who likes it
+    light or dark."""
+    size = {
+        "width": width,
+        "height": 800,
+        "deviceScaleFactor": 1,
+        "mobile": width < 500 if mobile is None else mobile,
+    }
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -65,8 +129,8 @@ def wide(driver) -> int:
     return driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
 
 
-# Elements with text of their own whose contrast with the background behind them is below 4.5. Backgrounds that let
-# something through are laid over each other.
+# Elements with text of their own whose contrast with the background behind them is below 4.5.
+# Backgrounds that let something through are laid over each other.
 POOR = """
 const part = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
 const light = ([r, g, b]) => .2126 * part(r) + .7152 * part(g) + .0722 * part(b) + .05;
@@ -90,5 +154,6 @@ const contrast = e => {
 const written = e => e.checkVisibility() && !e.closest(".unread") &&
   [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
 const texts = [...document.querySelectorAll("body *:not(script)")].filter(written);
-return texts.length < 5 ? ["no text"] : texts.filter(e => contrast(e) < 4.5).map(e => e.outerHTML).slice(0, 5);
+return texts.length < 5 ? ["no text"] : texts.filter(e => contrast(e) < 4.5).map(e =>
+e.outerHTML).slice(0, 5);
 """

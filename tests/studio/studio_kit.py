@@ -1,26 +1,29 @@
-"""What the tests of the studio share: an author without a model, who writes as slowly as a test wants, and a server."""
+"""What the tests of the studio share: an author without a model, who writes as slowly as a test
+wants, and a server."""
 
 import contextlib
+import copy
 import threading
 
 import numpy as np
 import uvicorn
 
-from dwindle.folder.traces import Trace
 from dwindle.generation.settings import DecodingSettings
-from dwindle.models.places import places
+from dwindle.models.token_offsets import places
+from dwindle.runfiles.traces import Trace
 from dwindle.studio import pages
-from dwindle.study import server
+from dwindle.web import server
 
 TOKEN = "t" * 43
 TEXT = "The mayor closed a bridge.\nChildren went by ferry.\nShips waited for hours."
 
 
 class Slow:
-    """Writes the words of its text twice, one at a time; each step waits for ``go``. ``stopped`` says whether what is
-    being written was stopped."""
+    """Writes the words of its text twice, one at a time; each step waits for ``go``. ``steps`` has
+    the rule of each step."""
 
     layers = 3
+    codec = None
 
     def __init__(self, path="slow", rule=None):
         self.path, self.name, self.rule = path, path, rule
@@ -28,9 +31,15 @@ class Slow:
         self.go = threading.Event()
         self.go.set()
         self.put_rules = []
-        self.stopped = lambda: False
+        self.steps = []
+
+    def twin(self):
+        other = copy.copy(self)
+        other.own = None
+        return other
 
     def put(self, rule, layers=None):
+        self.own = rule
         self.put_rules.append((rule, layers))
         return ["it was not trained with this rule"] if rule == "dim:log" else []
 
@@ -40,10 +49,11 @@ class Slow:
         return ["the text was cut"] if len(text) > 500 else []
 
     def write(self, text, settings, show, stop):
-        trace, self.stopped = None, stop
+        trace = None
         for count in range(1, 1 + min(2 * len(text.split()), settings.max_length)):
             self.go.wait(20)
             trace = traced(text, count)
+            self.steps.append(self.own)
             show(trace)
             if stop():
                 break
@@ -53,7 +63,9 @@ class Slow:
 def traced(text, count):
     words = text.split()
     weights = np.eye(len(words), dtype=np.float32)[np.arange(count) % len(words)]
-    output = [words[k % len(words)] if k == 0 else f" {words[k % len(words)]}" for k in range(count)]
+    output = [
+        words[k % len(words)] if k == 0 else f" {words[k % len(words)]}" for k in range(count)
+    ]
     return Trace("text", text, words, places(words, text), output, weights, weights / 2)
 
 

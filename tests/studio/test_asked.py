@@ -6,7 +6,11 @@ from dwindle.studio import asked
 from tests.studio.studio_kit import TEXT, Slow
 
 AUTHORS = [Slow("one"), Slow("two", "dim:log")]
-GOOD = {"text": TEXT, "answers": [{"model": 0, "rule": "", "layers": None}], "decoding": {"beams": 2}}
+GOOD = {
+    "text": TEXT,
+    "answers": [{"model": 0, "rule": "", "layers": None}],
+    "decoding": {"beams": 2},
+}
 
 
 def test_a_request_becomes_answers_and_settings():
@@ -16,9 +20,16 @@ def test_a_request_becomes_answers_and_settings():
         {"model": 0, "rule": "training-free", "layers": 2},
         {"model": 0, "rule": "training-free", "layers": 2},
     ]
-    text, answers, settings = asked.read(GOOD | {"text": f"\r\n{TEXT}\r\n", "answers": rows}, AUTHORS, ["one", "two"])
+    text, answers, settings = asked.read(
+        GOOD | {"text": f"\r\n{TEXT}\r\n", "answers": rows}, AUTHORS, ["one", "two"]
+    )
     assert text == TEXT
-    names = ["one plain", "two dim:log", "one training-free, last 2 layers", "one training-free, last 2 layers (4)"]
+    names = [
+        "one plain",
+        "two dim:log",
+        "one training-free, last 2 layers",
+        "one training-free, last 2 layers (4)",
+    ]
     assert [answer.name for answer in answers] == names
     assert (answers[0].rule, answers[2].rule, answers[2].layers) == (None, "training-free", 2)
     assert (settings.beams, settings.max_length) == (2, 50)

@@ -2,10 +2,11 @@
 
 import pytest
 
-from dwindle.generation.author import Author
+from dwindle.analysis.views import from_trace
+from dwindle.auditing.listeners import Listeners
+from dwindle.auditing.readers import reader_of
+from dwindle.generation.interactive import Author
 from dwindle.generation.settings import DecodingSettings
-from dwindle.listening.listeners import Listeners
-from dwindle.listening.readers import reader_of
 from dwindle.models import build
 from dwindle.studio import desk as desks
 from dwindle.studio.desk import Answer, Desk
@@ -52,6 +53,36 @@ def test_an_answer_is_written_with_its_rule_and_can_be_looked_at(desk):
     assert "".join(task["compared"]["source"]) == TEXT
 
 
+def test_answers_grow_side_by_side(desk):
+    author, other = Slow(), Slow("other")
+    rules = ["plain", "dim:log"]
+    answers = [Answer(rule, author, rule) for rule in rules]
+    desk.submit(TEXT, [*answers, Answer("other", other, "temporal")], SETTINGS)
+    task = until(desk, state("done"))["task"]
+    assert author.steps == rules * 2 * len(TEXT.split())
+    assert len(other.steps) == 2 * len(TEXT.split())
+    assert {"".join(answer["view"]["output"]) for answer in task["answers"]} == {
+        " ".join(TEXT.split() * 2)
+    }
+
+
+def test_an_answer_that_ends_early_does_not_hold_up_the_others(desk):
+    class Brief(Slow):
+        def write(self, text, settings, show, stop):
+            return super().write(text, DecodingSettings(beams=1, max_length=3), show, stop)
+
+    class Failing(Slow):
+        def write(self, *_):
+            raise ValueError("no room")
+
+    long = Slow()
+    desk.submit(TEXT, [Answer("a", Brief()), Answer("b", Failing()), Answer("c", long)], SETTINGS)
+    brief, failed, whole = until(desk, state("done"))["task"]["answers"]
+    assert [brief["state"], failed["state"], whole["state"]] == ["done", "failed", "done"]
+    assert len(brief["view"]["output"]) == 3
+    assert len(long.steps) == 2 * len(TEXT.split())
+
+
 def test_what_is_being_written_is_seen(desk):
     author = Slow()
     author.go.clear()
@@ -67,7 +98,8 @@ def test_tasks_wait_for_their_turn_and_can_be_stopped(desk):
     author.go.clear()
     for _ in range(3):
         desk.submit(TEXT, [Answer("a", author), Answer("b", author)], SETTINGS)
-    until(desk, state("writing"))
+    # the task says so a moment earlier
+    until(desk, lambda data: data["task"]["answers"][0]["state"] == "writing")
     desk.stop(2)
     desk.stop(1)
     desk.stop(99)
@@ -122,11 +154,20 @@ def test_listeners_beside_a_model_mark_what_was_left_out(desk, tmp_path):
     probe = tuple(reader_of(model, codec.tokenizer).probe())
     everything = {"threshold": -1e9, "part_threshold": -1e9, "false_alarms": 0.05}
     told = Listeners(
-        ((0, 0),), {"": 0.0}, **everything, unit="characters", auroc={}, tells=True, probe=probe, origin={}
+        ((0, 0),),
+        {"": 0.0},
+        **everything,
+        unit="characters",
+        auroc={},
+        tells=True,
+        probe=probe,
+        origin={},
     )
     told.save(tmp_path / "model")
     author = Author(str(tmp_path / "model"))
-    desk.submit(TEXT, [Answer("free", author, "training-free")], DecodingSettings(beams=1, max_length=4))
+    desk.submit(
+        TEXT, [Answer("free", author, "training-free")], DecodingSettings(beams=1, max_length=4)
+    )
     (answer,) = until(desk, state("done", "failed"))["task"]["answers"]
     assert answer["notes"][-1].startswith("Alarm: something is likely left out")
     assert "5%" in answer["notes"][-1]
@@ -134,11 +175,29 @@ def test_listeners_beside_a_model_mark_what_was_left_out(desk, tmp_path):
     assert TEXT[start:end].split()[0] == "The"
 
 
+@pytest.mark.parametrize("kind", ["bart", "pointer-generator"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_side_by_side_each_writes_what_it_writes_alone(desk, tmp_path, kind, beams):
+    build.save(*made(kind, rule="dim:boxcox(0.5)"), tmp_path / "model")
+    author, settings = Author(str(tmp_path / "model")), DecodingSettings(beams=beams, max_length=8)
+    rules = [None, "plain", "dydim:log,power(0.5)"]
+    desk.submit(TEXT, [Answer(str(rule), author, rule) for rule in rules], settings)
+    task = until(desk, state("done", "failed"))["task"]
+    for rule, answer in zip(rules, task["answers"], strict=True):
+        author.put(rule)
+        alone = author.write(TEXT, settings)
+        assert answer["state"] == "done"
+        assert answer["view"]["output"] == alone.output
+        assert answer["view"]["weights"] == from_trace(alone)["weights"]
+
+
 def test_a_real_model_writes(desk, tmp_path):
     build.save(*made("bart"), tmp_path / "model")
     author = Author(str(tmp_path / "model"))
     settings = DecodingSettings(beams=2, max_length=8)
-    desk.submit(TEXT, [Answer("plain", author), Answer("free", author, "training-free", 1)], settings)
+    desk.submit(
+        TEXT, [Answer("plain", author), Answer("free", author, "training-free", 1)], settings
+    )
     plain, free = until(desk, state("done", "failed"))["task"]["answers"]
     assert (plain["state"], free["state"]) == ("done", "done")
     assert plain["view"]["tokens"] == free["view"]["tokens"]

@@ -1,11 +1,9 @@
-"""The studio in a real browser: a text is written before one's eyes, by mouse and by keyboard, wide and narrow, light
-and dark; nothing leaves the machine."""
-
-import time
+"""The studio in a real browser: a text is written before one's eyes, by mouse and by keyboard, wide
+and narrow, light and dark; nothing leaves the machine."""
 
 import pytest
 
-from dwindle.studio.marked import Marked
+from dwindle.studio.desk import Marked
 from tests import browser_kit, folders
 from tests.studio.studio_kit import TEXT, Slow, served
 
@@ -38,20 +36,13 @@ def one(driver, css):
 
 
 def text(driver, css):
-    return driver.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", css)
-
-
-def waited(told):
-    """Whether it comes true within ten seconds."""
-    for _ in range(200):
-        if told():
-            return True
-        time.sleep(0.05)
-    return False
+    return driver.execute_script(
+        "return document.querySelector(arguments[0])?.innerText ?? ''", css
+    )
 
 
 def until(driver, css, part):
-    assert waited(lambda: part in text(driver, css)), text(driver, "body")
+    assert browser_kit.eventually(lambda: part in text(driver, css)), text(driver, "body")
 
 
 def paste(driver, words):
@@ -87,7 +78,11 @@ def test_what_is_being_written_is_shown_and_stopped(page, author):
     one(page, "#write").click()
     until(page, "#queue", "waiting")
     one(page, "#queue li:first-child .stop").click()
-    assert waited(author.stopped)  # a click is not yet a request that has arrived
+    answered = (
+        "return performance.getEntriesByType('resource').some(one => one.name.endsWith('/stop'))"
+    )
+    # a click is not yet a request that has arrived
+    assert browser_kit.eventually(lambda: page.execute_script(answered))
     author.go.set()
     until(page, "#queue li:first-child", "stopped")
     one(page, "#queue li:first-child .pick").click()
@@ -139,7 +134,7 @@ def test_text_is_text(page):
     paste(page, folders.NASTY.replace("\u202e", ""))
     one(page, "#write").click()
     until(page, "#queue", "done")
-    assert page.title == "dwindle studio"
+    assert page.title == "slow · dwindle studio"
     assert page.find_elements(By.CSS_SELECTOR, "img") == []
     assert page.get_log("browser") == []
 
@@ -167,6 +162,16 @@ def test_it_fits_and_can_be_read(page, scheme, width):
         assert "the text was cut" in text(page, "#state")
         assert browser_kit.wide(page) <= 0
         assert page.execute_script(browser_kit.POOR) == []
+
+
+@browser_kit.needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_people_out(page, scheme):
+    with browser_kit.screen(page, 1280, scheme):
+        paste(page, TEXT)
+        one(page, "#write").click()
+        until(page, "#queue", "done")
+        assert browser_kit.barriers(page) == []
 
 
 def test_what_listeners_mark_is_framed_in_the_source(page, monkeypatch):

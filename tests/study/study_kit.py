@@ -1,4 +1,5 @@
-"""What the tests of a study share: two small systems, a study folder, a rater who speaks HTTP without a script."""
+"""What the tests of a study share: two small systems, a study folder, a rater who speaks HTTP
+without a script."""
 
 import json
 import os
@@ -7,19 +8,31 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dwindle.folder.outputs import Item, Outputs, outputs
+from dwindle.runfiles.outputs import Item, Outputs, outputs
 from dwindle.study.design import design
 from dwindle.study.questions import SUMMARY, Questions
 from dwindle.study.store import LEASE, Ballot, Store, create
 
-GOOD = {"representativeness": "left", "readability": "tie", "factual_left": "yes", "factual_right": "no"}
+GOOD = {
+    "representativeness": "left",
+    "readability": "tie",
+    "factual_left": "yes",
+    "factual_right": "no",
+}
 BALLOT = Ballot(GOOD)
 SECRETS = ("secret-system-one", "secret-system-two")
 
 
-def ballot(representativeness: str, readability: str, factual_left: str, factual_right: str, *more) -> Ballot:
+def ballot(
+    representativeness: str, readability: str, factual_left: str, factual_right: str, *more
+) -> Ballot:
     """Answers to the paper's questions, in their order."""
-    return Ballot(dict(zip(GOOD, (representativeness, readability, factual_left, factual_right), strict=True)), *more)
+    return Ballot(
+        dict(
+            zip(GOOD, (representativeness, readability, factual_left, factual_right), strict=True)
+        ),
+        *more,
+    )
 
 
 def systems(count: int = 20, **texts: str) -> tuple[Outputs, Outputs]:
@@ -32,15 +45,28 @@ def systems(count: int = 20, **texts: str) -> tuple[Outputs, Outputs]:
 
 
 def _item(i: int, key: str, texts: dict[str, str]) -> Item:
-    source = texts.get("source", f"The cat number {i} sat on the mat. It was a happy cat.\nThen number {i} left.")
-    ends = {"a": f"Cat {i} sat on the mat and then it went.", "b": f"A happy cat number {i} was seen on some mat."}
+    source = texts.get(
+        "source", f"The cat number {i} sat on the mat. It was a happy cat.\nThen number {i} left."
+    )
+    ends = {
+        "a": f"Cat {i} sat on the mat and then it went.",
+        "b": f"A happy cat number {i} was seen on some mat.",
+    }
     return Item(f"id-{i}", texts.get(key, ends[key]), source=source)
 
 
 def make(
-    folder: Path, items: int = 4, raters: int = 2, checks: int = 0, links: int = 3, lease: float = LEASE,
-    practice: bool = False, asked: Questions = SUMMARY, code: str = "", **texts: str,
-) -> Path:  # fmt: skip
+    folder: Path,
+    items: int = 4,
+    raters: int = 2,
+    checks: int = 0,
+    links: int = 3,
+    lease: float = LEASE,
+    practice: bool = False,
+    asked: Questions = SUMMARY,
+    code: str = "",
+    **texts: str,
+) -> Path:
     a, b = systems(max(items + checks, 1) + 4, **texts)
     create(design(a, b, items, raters, 1, checks, practice), folder, links, lease, asked, code)
     return folder
@@ -68,7 +94,9 @@ class Rater:
 
     def get(self, path: str = "", **more):
         """A page by its address, or by what comes after the rater's own."""
-        self.page = self.client.get(path if path.startswith(self.home) else self.home + path, **more)
+        self.page = self.client.get(
+            path if path.startswith(self.home) else self.home + path, **more
+        )
         return self.page
 
     def proof(self) -> str:
@@ -96,10 +124,11 @@ class Rater:
 SERVE = """
 import sys
 from pathlib import Path
-from dwindle.study import server
+from dwindle.study import pages
+from dwindle.web import server
 listening = server.bind("127.0.0.1", int(sys.argv[2]))
 print(listening.getsockname()[1], flush=True)
-server.serve(Path(sys.argv[1]), listening)
+server.answer(pages.app(Path(sys.argv[1])), listening)
 """
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dwindle.folder.outputs import Item, outputs
+from dwindle.runfiles.outputs import Item, outputs
 from dwindle.study.design import design
 from tests.study import study_kit
 
@@ -20,7 +20,8 @@ def test_depends_on_the_seed_and_nothing_else():
 
 
 def test_the_draw_is_the_same_for_ever():
-    """Drawn by this code when it was written: SHA-256 of JSON, so no other version of anything may change it."""
+    """Drawn by this code when it was written: SHA-256 of JSON, so no other version of anything may
+    change it."""
     a, b = study_kit.systems(50)
     pairs = design(a, b, 8, 3, 2).pairs
     assert [(p.name, "".join(p.left)) for p in pairs] == GOLDEN

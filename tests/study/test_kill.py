@@ -11,7 +11,8 @@ from tests.study import study_kit
 
 
 class Voter(threading.Thread):
-    """Casts ballots as fast as it can until the server is gone; remembers each one it was thanked for."""
+    """Casts ballots as fast as it can until the server is gone; remembers each one it was thanked
+    for."""
 
     def __init__(self, port: int, token: str) -> None:
         super().__init__(daemon=True)
@@ -33,7 +34,9 @@ class Voter(threading.Thread):
                 number += 1
                 where = location.partition("?")[0]
                 page = self.ask("GET", where)[1]
-                answers = "&representativeness=left&readability=right&factual_left=yes&factual_right=no"
+                answers = (
+                    "&representativeness=left&readability=right&factual_left=yes&factual_right=no"
+                )
                 answers += f"&comment=ballot+{number}&seconds=1.5"
         except (OSError, http.client.HTTPException):
             return  # the server was killed
@@ -66,18 +69,26 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
         study_kit.stop(server)
         for voter in voters:
             voter.join(20)
-        known |= {(rater, place): text for rater, v in enumerate(voters, 1) for place, text in v.thanked.items()}
+        known |= {
+            (rater, place): text
+            for rater, v in enumerate(voters, 1)
+            for place, text in v.thanked.items()
+        }
         with Store(folder) as store:
             kept = store._db.execute("SELECT rater, place, comment FROM ballot").fetchall()
-            answered = set(store._db.execute("SELECT rater, id FROM place WHERE answered").fetchall())
+            answered = set(
+                store._db.execute("SELECT rater, id FROM place WHERE answered").fetchall()
+            )
             rows = store.rows()
         found = {(rater, place): comment for rater, place, comment in kept}
         assert known.items() <= found.items(), "an acknowledged ballot is lost"
         assert len(found) == len(kept), "a ballot is there twice"
         assert answered == set(found), "half of a ballot"
         assert all(
-            row.ballot == study_kit.ballot("left", "right", "yes", "no", row.ballot.comment, 1.5) for row in rows
+            row.ballot == study_kit.ballot("left", "right", "yes", "no", row.ballot.comment, 1.5)
+            for row in rows
         )
-        # At most the one request of each voter that was under way may be kept without having been acknowledged.
+        # At most the one request of each voter that was under way may be kept without having been
+        # acknowledged.
         assert len(found) - len(known) <= 12 * (life + 1)
     assert len(known) > 50

@@ -1,4 +1,5 @@
-"""Mechanical Turk: what goes out shows every text as text and no name, what comes back is the same tally."""
+"""Mechanical Turk: what goes out shows every text as text and no name, what comes back is the same
+tally."""
 
 import csv
 import html
@@ -16,7 +17,10 @@ from tests.study import study_kit
 from tests.study.study_kit import BALLOT, GOOD, SECRETS
 
 TEXT = st.text(
-    st.characters(codec="utf-8", exclude_characters="\r\x80\x81\x8d\x8f\x90\x9d" + "".join(map(chr, range(0x80, 0xA0))))
+    st.characters(
+        codec="utf-8",
+        exclude_characters="\r\x80\x81\x8d\x8f\x90\x9d" + "".join(map(chr, range(0x80, 0xA0))),
+    )
 )
 
 
@@ -34,7 +38,8 @@ def read(path):
 
 
 def results(folder, path, shape="plain", swap=lambda item, worker: False, workers=2, **more):
-    """A results file as the site would give it: every worker prefers the text of the second system, wherever it is."""
+    """A results file as the site would give it: every worker prefers the text of the second system,
+    wherever it is."""
     lines = []
     with Store(folder) as store:
         mturk.write(store, folder / "mturk")
@@ -44,9 +49,15 @@ def results(folder, path, shape="plain", swap=lambda item, worker: False, worker
             swapped = swap(int(row["item"]), worker)
             left = row["right"] if swapped else row["left"]
             side = "left" if left == b[row["item"]] else "right"
-            answers = {**GOOD, "representativeness": side, "readability": "tie", "comment": "fine",
-                       f"factual_{side}": "yes", "factual_left" if side == "right" else "factual_right": "no",
-                       "swapped": "yes" if swapped else "no"}  # fmt: skip
+            answers = {
+                **GOOD,
+                "representativeness": side,
+                "readability": "tie",
+                "comment": "fine",
+                f"factual_{side}": "yes",
+                "factual_left" if side == "right" else "factual_right": "no",
+                "swapped": "yes" if swapped else "no",
+            }
             line = {
                 "HITId": "H",
                 "WorkerId": f"WORKER{worker}",
@@ -63,11 +74,17 @@ def results(folder, path, shape="plain", swap=lambda item, worker: False, worker
 
 
 def shaped(answers, shape):
-    choices = {"representativeness": ("left", "tie", "right"), "readability": ("left", "tie", "right"),
-               "factual_left": ("yes", "no"), "factual_right": ("yes", "no")}  # fmt: skip
+    choices = {
+        "representativeness": ("left", "tie", "right"),
+        "readability": ("left", "tie", "right"),
+        "factual_left": ("yes", "no"),
+        "factual_right": ("yes", "no"),
+    }
     if shape == "plain":
         return {f"Answer.{name}": value for name, value in answers.items()}
-    nested = {n: {c: c == answers[n] for c in choices[n]} if n in choices else answers[n] for n in answers}
+    nested = {
+        n: {c: c == answers[n] for c in choices[n]} if n in choices else answers[n] for n in answers
+    }
     if shape == "json":
         return {"Answer.taskAnswers": json.dumps([nested])}
     flat = {f"Answer.{n}.{c}": str(on).lower() for n in choices for c, on in nested[n].items()}
@@ -96,7 +113,9 @@ def test_files_hold_no_name_and_every_variable(tmp_path):
 
 
 @pytest.mark.parametrize("shape", ["plain", "flat", "json"])
-@pytest.mark.parametrize("swap", [lambda i, w: False, lambda i, w: True, lambda i, w: (i + w) % 2 == 0])
+@pytest.mark.parametrize(
+    "swap", [lambda i, w: False, lambda i, w: True, lambda i, w: (i + w) % 2 == 0]
+)
 def test_results_in_any_shape_and_order_of_sides_give_the_same_tally(folder, tmp_path, shape, swap):
     path = results(folder, tmp_path / "results.csv", shape, swap)
     with Store(folder) as store:

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from dwindle.study import form, pages, questions, security, store
+from dwindle.study import form, pages, questions, store
 from dwindle.study.questions import SUMMARY
 from dwindle.study.store import Store
+from dwindle.web import security
 from tests.study import study_kit
 from tests.study.study_kit import GOOD, SECRETS, Rater
 
@@ -58,7 +59,8 @@ def test_what_is_shown_on_the_left_is_what_was_drawn(rater, folder):
     seen = []
     for _ in range(4):
         source, left, right = (
-            plain(block) for block in re.findall(r'class="text".*?>(.*?)</div>', rater.page.text, re.S)
+            plain(block)
+            for block in re.findall(r'class="text".*?>(.*?)</div>', rater.page.text, re.S)
         )
         seen.append((texts[source].index(left), texts[source].index(right)))
         rater.vote()
@@ -91,7 +93,9 @@ def test_going_back_shows_the_answers_and_changes_them(rater, folder):
     assert re.search(r'name="representativeness" value="right"[^>]* checked', rater.page.text)
     assert len(re.findall(r"radio[^>]* checked>", rater.page.text)) == 4
     rater.vote(representativeness="tie", comment="")
-    assert [(r.ballot.answers["representativeness"], r.ballot.comment) for r in rows(folder)] == [("tie", "")]
+    assert [(r.ballot.answers["representativeness"], r.ballot.comment) for r in rows(folder)] == [
+        ("tie", "")
+    ]
     assert "<h1>Item 2</h1>" in rater.page.text
 
 
@@ -145,7 +149,9 @@ def test_practice_comes_first_and_keeps_nothing(tmp_path):
         assert rows(folder) == []
         assert one.start() == first.partition("?")[0]  # not a second time
         one.vote()
-        assert client.post(one.home + "/practice", data={**GOOD, "proof": "0" * 64}).status_code == 403
+        assert (
+            client.post(one.home + "/practice", data={**GOOD, "proof": "0" * 64}).status_code == 403
+        )
     assert len(rows(folder)) == 1
 
 
@@ -190,18 +196,27 @@ def test_own_questions_are_asked_and_kept(tmp_path):
         assert "Comparing captions" in one.get().text
         one.start()
         assert one.page.text.count("Which &lt;i&gt;caption&lt;/i&gt;?") == 4
-        assert re.findall(r'data-key="(\d)"', one.page.text) == list("1234567890")  # twelve answers, ten keys
+        # twelve answers, ten keys
+        assert re.findall(r'data-key="(\d)"', one.page.text) == list("1234567890")
         assert one.vote(q_a="left") == ""  # the others are open
         one.get(str(one.page.url.path))
         assert one.vote(q_a="left", q_b="tie", q_c="right", q_d="left").startswith("/done")
         assert client.get(f"/owner/{study_kit.owner(folder)}").status_code == 200
-    assert rows(folder)[0].ballot.answers == {"q_a": "left", "q_b": "tie", "q_c": "right", "q_d": "left"}
+    assert rows(folder)[0].ballot.answers == {
+        "q_a": "left",
+        "q_b": "tie",
+        "q_c": "right",
+        "q_d": "left",
+    }
 
 
 def test_the_example_of_the_manual_is_a_set_of_questions():
     manual = (Path(__file__).parents[2] / "docs" / "STUDY.md").read_text("utf-8")
     asked = questions.parse(re.search(r"```json\n(.*?)```", manual, re.S)[1], "docs/STUDY.md")
-    assert (asked.noun, list(asked.answers)) == ("caption", ["detail", "correct_left", "correct_right"])
+    assert (asked.noun, list(asked.answers)) == (
+        "caption",
+        ["detail", "correct_left", "correct_right"],
+    )
 
 
 # The owner.
@@ -215,7 +230,10 @@ def test_the_owner_is_warned_of_raters_who_do_not_read(tmp_path):
         while not one.vote(seconds="0.5").startswith("/done"):
             pass
         page = client.get(f"/owner/{study_kit.owner(folder)}").text
-    assert "Rater 1 passed 0 of 2 attention checks and answered in 0.5 seconds an item (median)." in page
+    assert (
+        "Rater 1 passed 0 of 2 attention checks and answered in 0.5 seconds an item (median)."
+        in page
+    )
     assert page.count('role="alert"') == page.count('class="warned"') == 1
 
 
@@ -314,25 +332,42 @@ def test_the_policy_allows_nothing_inline_and_nothing_from_outside():
         if file.name == "mturk.html":  # shown by Amazon, not by us
             continue
         text = file.read_text()
-        assert not re.search(r"(?i)(href|src|action)=\"(https?:)?//|url\(|@import|\bon\w+=\"|<style|style=", text), file
+        assert not re.search(
+            r"(?i)(href|src|action)=\"(https?:)?//|url\(|@import|\bon\w+=\"|<style|style=", text
+        ), file
         assert not re.search(r"<script(?! src=\"/static/study.js\" defer></script>)", text)
         if file.suffix == ".js":
-            assert not re.search(r"innerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp|import\(", text)
+            assert not re.search(
+                r"innerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp|import\(", text
+            )
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/static/../store.py", "/static/%2e%2e/store.py", "/static/..%2fstore.py", "/static/%2e%2e%2f%2e%2e%2fcli/main.py",
-     "/static//etc/passwd", "/static/%00", "/owner/x/../../links.json", "/links.json", "/study.sqlite3",
-     "/static/....//store.py", "/static/\\..\\store.py", "/owner/a/ballots.%2e%2e"],
-)  # fmt: skip
+    [
+        "/static/../store.py",
+        "/static/%2e%2e/store.py",
+        "/static/..%2fstore.py",
+        "/static/%2e%2e%2f%2e%2e%2fcli/main.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/owner/x/../../links.json",
+        "/links.json",
+        "/study.sqlite3",
+        "/static/....//store.py",
+        "/static/\\..\\store.py",
+        "/owner/a/ballots.%2e%2e",
+    ],
+)
 def test_no_file_outside_the_static_folder(client, path):
     answer = client.get(path)
     assert answer.status_code in (400, 404)
     assert "import" not in answer.text
 
 
-@pytest.mark.parametrize("token", ["' OR 1=1 --", "%27%20OR%20%271%27=%271", "x" * 5000, "%00", "..", "é", "%ff%fe"])
+@pytest.mark.parametrize(
+    "token", ["' OR 1=1 --", "%27%20OR%20%271%27=%271", "x" * 5000, "%00", "..", "é", "%ff%fe"]
+)
 def test_tokens_that_are_none(client, token):
     for path in (f"/r/{token}", f"/r/{token}/1", f"/owner/{token}", f"/owner/{token}/ballots.csv"):
         answer = client.get(path)
@@ -354,12 +389,22 @@ def test_a_post_needs_the_proof_of_its_own_form(rater, client, folder):
     for bad in ("", "0" * 64, proof[:-1], other.proof(), "é"):
         assert client.post(path, data={**GOOD, "proof": bad}).status_code == 403
         assert client.post(rater.home, data={"proof": bad}).status_code == 403
-    assert client.post(f"{other.home}/{where[1:]}", data={**GOOD, "proof": proof}).status_code == 403
+    assert (
+        client.post(f"{other.home}/{where[1:]}", data={**GOOD, "proof": proof}).status_code == 403
+    )
     for site in ("cross-site", "same-site"):
-        assert client.post(path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": site}).status_code == 403
+        assert (
+            client.post(
+                path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": site}
+            ).status_code
+            == 403
+        )
     assert rows(folder) == []
     assert (
-        client.post(path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+        client.post(
+            path, data={**GOOD, "proof": proof}, headers={"Sec-Fetch-Site": "same-origin"}
+        ).status_code
+        == 303
     )
 
 
@@ -368,7 +413,12 @@ def test_sizes_and_kinds_of_posts(rater, client, folder):
     path, proof = str(rater.page.url.path), rater.proof()
     good = "&".join(f"{k}={v}" for k, v in {**GOOD, "proof": proof}.items())
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert client.post(path, content=good + "&comment=" + "x" * form.LARGEST_POST, headers=kind).status_code == 413
+    assert (
+        client.post(
+            path, content=good + "&comment=" + "x" * form.LARGEST_POST, headers=kind
+        ).status_code
+        == 413
+    )
     assert client.post(path, content=good + "&x=1" * 50, headers=kind).status_code == 400
     assert client.post(path, content=good + "&comment=%ff%fe", headers=kind).status_code == 400
     assert client.post(path, content=b"\xff\xfe", headers=kind).status_code == 400
@@ -417,7 +467,11 @@ def test_a_full_disk_keeps_the_answers_on_the_page_and_says_so(tmp_path, capsys)
         assert rows(folder) == []
         one.page = page
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Store, "_writing", lambda s: s._db.execute("PRAGMA max_page_count = 100000") and s._clock())
+            patch.setattr(
+                Store,
+                "_writing",
+                lambda s: s._db.execute("PRAGMA max_page_count = 100000") and s._clock(),
+            )
             assert one.vote(comment="precious").startswith("/")
         assert [r.ballot.comment for r in rows(folder)] == ["precious"]
 
@@ -436,26 +490,61 @@ MARK = "<x-fuzz>"
 WORDS = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
-        ["r", "owner", "static", "done", "..", ".", "%2e%2e", "ballots.csv", "1", "9" * 400, "-1", "1e3", "٣"]
+        [
+            "r",
+            "owner",
+            "static",
+            "done",
+            "..",
+            ".",
+            "%2e%2e",
+            "ballots.csv",
+            "1",
+            "9" * 400,
+            "-1",
+            "1e3",
+            "٣",
+        ]
     ),
     st.sampled_from(
-        ["' OR 1=1 --", f"{MARK}<script>", "\x00", "%00", "%ff", "ＡＢ", "TOKEN", "OWNER", "TOKEN", "OWNER"]
+        [
+            "' OR 1=1 --",
+            f"{MARK}<script>",
+            "\x00",
+            "%00",
+            "%ff",
+            "ＡＢ",
+            "TOKEN",
+            "OWNER",
+            "TOKEN",
+            "OWNER",
+        ]
     ),
 )
 FIELDS = st.dictionaries(
-    st.one_of(st.sampled_from([*GOOD, "proof", "comment", "seconds", "saved"]), st.text(max_size=10)),
-    st.one_of(st.sampled_from([*GOOD.values(), MARK, "PROOF", "late-1", "1", "9" * 300]), st.text(max_size=40)),
+    st.one_of(
+        st.sampled_from([*GOOD, "proof", "comment", "seconds", "saved"]), st.text(max_size=10)
+    ),
+    st.one_of(
+        st.sampled_from([*GOOD.values(), MARK, "PROOF", "late-1", "1", "9" * 300]),
+        st.text(max_size=40),
+    ),
     max_size=9,
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=300,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     method=st.sampled_from(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"]),
     path=st.lists(WORDS, max_size=4),
     fields=FIELDS,
     query=st.booleans(),
-    kind=st.sampled_from(["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", ""]),
+    kind=st.sampled_from(
+        ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", ""]
+    ),
 )
 def test_fuzz(unlimited, folder, method, path, fields, query, kind):
     """Whatever is asked: no error of ours, no trace, nothing given back as HTML, all headers."""

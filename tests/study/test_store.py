@@ -58,7 +58,9 @@ def test_tokens_are_stored_as_digests(folder):
         assert opened.is_owner(study_kit.owner(folder))
         assert not opened.is_owner(first)
     content = b"".join(path.read_bytes() for path in folder.glob("study.sqlite3*"))
-    assert not any(token.encode() in content for token in [*study_kit.tokens(folder), study_kit.owner(folder)])
+    assert not any(
+        token.encode() in content for token in [*study_kit.tokens(folder), study_kit.owner(folder)]
+    )
 
 
 def test_a_rater_sees_one_place_until_it_is_answered(folder):
@@ -160,7 +162,8 @@ def test_a_failed_transaction_leaves_nothing(folder):
 
 
 class Life(RuleBasedStateMachine):
-    """Any order of drawing, answering, going away and coming back, against a plain model of who was told what."""
+    """Any order of drawing, answering, going away and coming back, against a plain model of who was
+    told what."""
 
     @initialize()
     def begin(self):
@@ -169,7 +172,8 @@ class Life(RuleBasedStateMachine):
         study_kit.make(self.folder, items=3, raters=2, links=4)
         self.clock = Clock()
         self.store = Store(self.folder, self.clock)
-        self.store._db.execute("PRAGMA synchronous = OFF")  # thousands of steps; no disk is under test here
+        # thousands of steps; no disk is under test here
+        self.store._db.execute("PRAGMA synchronous = OFF")
         self.pages, self.told = set(), {}
 
     @rule(rater=st.integers(1, 4))
@@ -198,13 +202,17 @@ class Life(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         db = self.store._db
-        held = db.execute("SELECT pair, count(DISTINCT rater) FROM place WHERE rater NOT NULL GROUP BY pair").fetchall()
+        held = db.execute(
+            "SELECT pair, count(DISTINCT rater) FROM place WHERE rater NOT NULL GROUP BY pair"
+        ).fetchall()
         assert all(raters <= 2 for _, raters in held)
         rows = self.store.rows()
         assert len({(r.pair, r.rater) for r in rows}) == len(rows)
         assert set(db.execute("SELECT rater, id FROM place WHERE answered")) == set(self.told)
         counted = {(r.rater, r.pair): r.ballot for r in rows if r.counted}
-        pairs = dict(db.execute("SELECT place.id, name FROM place JOIN pair ON pair.id = place.pair"))
+        pairs = dict(
+            db.execute("SELECT place.id, name FROM place JOIN pair ON pair.id = place.pair")
+        )
         assert counted == {(f"rater {r}", pairs[p]): given for (r, p), given in self.told.items()}
 
     def teardown(self):
@@ -314,7 +322,9 @@ def test_a_damaged_database(folder, damage):
     else:
         with contextlib.closing(sqlite3.connect(path)) as db:
             db.execute("PRAGMA user_version = 7")
-    with pytest.raises(Trouble, match="has layout 7" if damage == "version" else "is damaged .*: put back a copy") as e:
+    with pytest.raises(
+        Trouble, match="has layout 7" if damage == "version" else "is damaged .*: put back a copy"
+    ) as e:
         Store(folder)
     assert "\n" not in str(e.value)
 
@@ -330,7 +340,8 @@ def test_a_locked_database(folder, monkeypatch):
 
 
 def test_a_job_is_acknowledged_only_when_it_is_in_the_files(folder, tmp_path):
-    """What lies on the disk at the moment of the answer is copied, and the ballot must be in the copy."""
+    """What lies on the disk at the moment of the answer is copied, and the ballot must be in the
+    copy."""
     writer = Writer(folder)
     try:
         assert writer.submit(lambda s: s.save(1, s.draw(1), BALLOT)).result(10)
@@ -358,7 +369,11 @@ def test_jobs_that_wait_share_a_transaction_and_a_bad_one_spoils_none(folder, mo
         hold.clear()
         first = writer.submit(lambda s: begun.set() or hold.wait(5))
         begun.wait(5)
-        mixed = [writer.submit(lambda s: s.draw(3)), writer.submit(lambda s: 1 / 0), writer.submit(lambda s: s.draw(1))]
+        mixed = [
+            writer.submit(lambda s: s.draw(3)),
+            writer.submit(lambda s: 1 / 0),
+            writer.submit(lambda s: s.draw(1)),
+        ]
         hold.set()
         assert mixed[0].result(10)
         assert mixed[2].result(10)

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dwindle.cli.main import main
-from dwindle.folder.outputs import write
+from dwindle.runfiles.outputs import write
 from dwindle.study import pages
 from dwindle.study.store import DATABASE, Store
 from tests.study import study_kit
@@ -45,7 +45,22 @@ def files(tmp_path):
 @pytest.fixture
 def new(run, files, tmp_path):
     out = tmp_path / "study"
-    printed = run("new", *files, "--items", 4, "--raters", 2, "--checks", 2, "--links", 3, "--seed", 7, "--out", out)
+    printed = run(
+        "new",
+        *files,
+        "--items",
+        4,
+        "--raters",
+        2,
+        "--checks",
+        2,
+        "--links",
+        3,
+        "--seed",
+        7,
+        "--out",
+        out,
+    )
     return out, printed
 
 
@@ -67,11 +82,22 @@ def test_an_afternoon(new, run, tmp_path):
     assert "no ballot counts so far" in run("tally", folder, code=2)
     vote_all(folder)
     status = json.loads(run("status", folder, "--json"))
-    assert (status["answered"], status["places"], status["pairs"], status["checks"]) == (12, 12, 4, 2)
+    assert (status["answered"], status["places"], status["pairs"], status["checks"]) == (
+        12,
+        12,
+        4,
+        2,
+    )
     assert [r["ballots"] for r in status["raters"]] == [6, 6, 0]
     assert "12 of 12 ballots" in run("status", folder)
     table = run("tally", folder)
-    for word in ("8 ballots on 4 items by 2 raters", "first", "second", "Representativeness", "Factual correctness"):
+    for word in (
+        "8 ballots on 4 items by 2 raters",
+        "first",
+        "second",
+        "Representativeness",
+        "Factual correctness",
+    ):
         assert word in table
     counted = json.loads(run("tally", folder, "--json"))
     assert counted["systems"] == ["first", "second"]
@@ -83,7 +109,9 @@ def test_an_afternoon(new, run, tmp_path):
     assert {line["left"] for line in lines if not line["check"]} <= {"first", "second"}
     assert (folder / "ballots.csv").read_text().count("\n") == 13
     run("export", folder, "--out", tmp_path / "elsewhere")
-    assert (tmp_path / "elsewhere" / "ballots.csv").read_bytes() == (folder / "ballots.csv").read_bytes()
+    assert (tmp_path / "elsewhere" / "ballots.csv").read_bytes() == (
+        folder / "ballots.csv"
+    ).read_bytes()
 
 
 def test_no_number_is_cut_on_a_narrow_terminal(new, run, monkeypatch):
@@ -107,20 +135,37 @@ def test_raters_who_do_not_read_are_named(new, run):
 
 def test_a_study_of_translations_under_names_of_ones_own(files, run, tmp_path):
     out = tmp_path / "study"
-    asked = ["--questions", "translation", "--names", "plain,diminished", "--practice", "--code", "C0DE"]
-    assert "plain and diminished." in run("new", *files, "--items", 4, "--raters", 1, "--out", out, *asked)
+    asked = [
+        "--questions",
+        "translation",
+        "--names",
+        "plain,diminished",
+        "--practice",
+        "--code",
+        "C0DE",
+    ]
+    assert "plain and diminished." in run(
+        "new", *files, "--items", 4, "--raters", 1, "--out", out, *asked
+    )
     with TestClient(pages.app(out), follow_redirects=False) as client:
         one = study_kit.Rater(client, study_kit.tokens(out)[0])
         assert one.start() == "/practice"
-        told = {"adequacy": "left", "fluency": "tie", "complete_left": "yes", "complete_right": "no"}
+        told = {
+            "adequacy": "left",
+            "fluency": "tie",
+            "complete_left": "yes",
+            "complete_right": "no",
+        }
         assert one.vote(**told).endswith("?saved=practice")
         while not one.vote(**told).startswith("/done"):
-            assert "summar" not in one.page.text.replace("<summary>", "").replace("</summary>", "").replace(
-                '"summary', ""
-            )
+            assert "summar" not in one.page.text.replace("<summary>", "").replace(
+                "</summary>", ""
+            ).replace('"summary', "")
         assert "C0DE" in one.page.text
     printed = run("tally", out)
-    assert all(word in printed for word in ("plain", "diminished", "Adequacy", "Fluency", "Completeness"))
+    assert all(
+        word in printed for word in ("plain", "diminished", "Adequacy", "Fluency", "Completeness")
+    )
     assert r"\textbf{Adequacy Win}" in run("tally", out, "--table7")
     run("export", out)
     assert "adequacy_winner" in (out / "ballots.csv").read_text()
@@ -137,7 +182,9 @@ def test_identical_texts_are_passed_over_or_ties(files, run, tmp_path):
     assert "of which 6 have two texts that differ, and the study asks for 7" in run(
         "new", *files, "--items", 7, "--out", tmp_path / "more", code=2
     )
-    printed = run("new", *files, "--items", 12, "--raters", 2, "--identical", "tie", "--out", tmp_path / "tie")
+    printed = run(
+        "new", *files, "--items", 12, "--raters", 2, "--identical", "tie", "--out", tmp_path / "tie"
+    )
     assert "6 items" in printed
     assert "Items with identical texts: 6 of the sample" in printed
     vote_all(tmp_path / "tie")
@@ -156,9 +203,20 @@ def test_identical_texts_are_passed_over_or_ties(files, run, tmp_path):
         ('{"noun": "x"}', "compares nothing"),
         ('{"noun": "\\ud800"}', "noun is missing or too long"),
         ('{"noun": "x", "compared": [{"nome": "a"}]}', "'nome' is not known"),
-        ('{"noun": "x", "compared": [{"name": "A b", "title": "t", "asked": "a", "meaning": "m"}]}', "be a column"),
-        ('{"noun": "x", "compared": [{"name": "comment", "title": "t", "asked": "a", "meaning": "m"}]}', "is taken"),
-        ('{"noun": "x", "compared": [{"name": "a", "title": "t", "asked": "a"}]}', "meaning is missing"),
+        (
+            '{"noun": "x", "compared": [{"name": "A b", "title": "t", "asked": "a", "meaning": '
+            '"m"}]}',
+            "be a column",
+        ),
+        (
+            '{"noun": "x", "compared": [{"name": "comment", "title": "t", "asked": "a", '
+            '"meaning": "m"}]}',
+            "is taken",
+        ),
+        (
+            '{"noun": "x", "compared": [{"name": "a", "title": "t", "asked": "a"}]}',
+            "meaning is missing",
+        ),
     ],
 )
 def test_bad_questions(files, run, tmp_path, given, complaint):
@@ -167,7 +225,9 @@ def test_bad_questions(files, run, tmp_path, given, complaint):
     named = given if given.endswith(".json") else file
     out = tmp_path / "study"
     assert complaint in run("new", *files, "--items", 4, "--out", out, "--questions", named, code=2)
-    assert "two different words" in run("new", *files, "--items", 4, "--out", out, "--names", "x,x", code=2)
+    assert "two different words" in run(
+        "new", *files, "--items", 4, "--out", out, "--names", "x,x", code=2
+    )
     assert not out.exists()
 
 
@@ -178,7 +238,9 @@ def test_links_for_more_raters(new, run):
     assert "links cannot be shown again" in run("status", folder, "--links", code=2)
 
 
-@pytest.mark.parametrize("content", ['{"owner": "x', "[]", '{"owner": 1, "raters": {}}', '{"owner": "x"}'])
+@pytest.mark.parametrize(
+    "content", ['{"owner": "x', "[]", '{"owner": 1, "raters": {}}', '{"owner": "x"}']
+)
 def test_damaged_links_are_named(new, run, content):
     folder, _ = new
     (folder / "links.json").write_text(content)
@@ -236,7 +298,9 @@ def test_a_busy_port_and_other_bad_addresses(new, run):
     folder, _ = new
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"port {port} of 127.0.0.1 is in use: choose another" in run("serve", folder, "--port", port, code=2)
+        assert f"port {port} of 127.0.0.1 is in use: choose another" in run(
+            "serve", folder, "--port", port, code=2
+        )
     assert "not an address of this machine" in run("serve", folder, "--host", "203.0.113.7", code=2)
     assert "--port" in run("serve", folder, "--port", 99999, code=2)
 
@@ -250,16 +314,27 @@ def test_a_full_disk_while_making_a_study(files, run, tmp_path, monkeypatch):
         return db
 
     monkeypatch.setattr(store, "connect", small)
-    assert "is full: free some space" in run("new", *files, "--items", 4, "--out", tmp_path / "study", code=2)
+    assert "is full: free some space" in run(
+        "new", *files, "--items", 4, "--out", tmp_path / "study", code=2
+    )
     assert not (tmp_path / "study").exists()
 
 
 def test_the_command_serves_on_the_loopback_with_links_of_its_port_and_stops_when_told(new, run):
     """The real command in its own process."""
     folder, _ = new
-    command = [sys.executable, "-c", "from dwindle.cli.main import main; main()", "study", "serve", str(folder)]
+    command = [
+        sys.executable,
+        "-c",
+        "from dwindle.cli.main import main; main()",
+        "study",
+        "serve",
+        str(folder),
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
+    server = subprocess.Popen(
+        [*command, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment
+    )
     try:
         host, port = re.search(r"http://([\d.]+):(\d+) ", server.stdout.readline()).groups()
         assert host == "127.0.0.1"

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dwindle.metrics.agreement import sign_test
+from dwindle.metrics.agreement import sign_test, wilson
 from dwindle.study import export
 from dwindle.study.store import Row
-from dwindle.study.tally import Vote, clustered_share, compare, flip_test, tally, warnings, wilson
+from dwindle.study.tally import Vote, clustered_share, compare, flip_test, tally, warnings
 from tests.study.study_kit import ballot
 
 LEADS = st.lists(st.integers(-3, 3), max_size=10)
@@ -30,14 +30,18 @@ def test_flip_test_counts_every_way(leads):
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 20))
 def test_flip_test_of_single_judgements_is_the_sign_test(wins, losses, ties):
-    assert flip_test([1] * wins + [-1] * losses + [0] * ties) == pytest.approx(sign_test(wins, losses), rel=1e-9)
+    assert flip_test([1] * wins + [-1] * losses + [0] * ties) == pytest.approx(
+        sign_test(wins, losses), rel=1e-9
+    )
 
 
 def test_flip_test_agrees_with_random_flips():
     rng = random.Random(5)
     leads = [rng.choice([-3, -1, 1, 1, 2, 3]) for _ in range(40)]
     seen = abs(sum(leads))
-    hits = sum(abs(sum(d if rng.random() < 0.5 else -d for d in leads)) >= seen for _ in range(20_000))
+    hits = sum(
+        abs(sum(d if rng.random() < 0.5 else -d for d in leads)) >= seen for _ in range(20_000)
+    )
     assert flip_test(leads) == pytest.approx(hits / 20_000, abs=0.015)
 
 
@@ -50,11 +54,14 @@ def test_p_is_small_but_not_zero_far_out_and_never_above_one():
 @pytest.mark.parametrize(("yes", "n"), [(0, 10), (8, 10), (10, 10), (96, 100), (1, 3)])
 def test_wilson_is_scipys(yes, n):
     ours = wilson(yes / n, n)
-    assert ours == pytest.approx(tuple(stats.binomtest(yes, n).proportion_ci(method="wilson")), abs=1e-9)
+    assert ours == pytest.approx(
+        tuple(stats.binomtest(yes, n).proportion_ci(method="wilson")), abs=1e-9
+    )
 
 
 def test_raters_who_say_the_same_are_one_witness():
-    """Three copies of each judgement make the interval no narrower, up to the n / (n - 1) of a sample's variance."""
+    """Three copies of each judgement make the interval no narrower, up to the n / (n - 1) of a
+    sample's variance."""
     yes = [1] * 40 + [0] * 10
     once, thrice = clustered_share(yes, [1] * 50), clustered_share([3 * y for y in yes], [3] * 50)
     assert (once.share, once.low) == pytest.approx((thrice.share, thrice.low), abs=1e-9)
@@ -62,7 +69,8 @@ def test_raters_who_say_the_same_are_one_witness():
 
 
 def test_the_interval_holds_what_it_promises_for_clustered_judgements():
-    """400 studies of 60 items: some items fool all raters. A plain Wilson interval holds in 75 %, this one in 94 %."""
+    """400 studies of 60 items: some items fool all raters. A plain Wilson interval holds in 75 %,
+    this one in 94 %."""
     rng = random.Random(2)
     held = plain = 0
     for _ in range(400):
@@ -83,7 +91,12 @@ def ballots(seed: int, items: int = 40, raters: int = 3) -> list[Row]:
     rng = random.Random(seed)
 
     def row(item: int, rater: int) -> Row:
-        given = ballot(rng.choice(CHOICES), rng.choice(CHOICES), rng.choice(["yes", "no"]), rng.choice(["yes", "no"]))
+        given = ballot(
+            rng.choice(CHOICES),
+            rng.choice(CHOICES),
+            rng.choice(["yes", "no"]),
+            rng.choice(["yes", "no"]),
+        )
         return Row(f"{item}", False, f"r{rater}", rng.choice("ab"), given, 0, 0, 0, True)
 
     return [row(item, rater) for item in range(items) for rater in range(raters)]
@@ -94,7 +107,10 @@ def turned(row: Row) -> Row:
     other = {"left": "right", "right": "left", "tie": "tie"}
     said = row.ballot.answers
     given = ballot(
-        other[said["representativeness"]], other[said["readability"]], said["factual_right"], said["factual_left"]
+        other[said["representativeness"]],
+        other[said["readability"]],
+        said["factual_right"],
+        said["factual_left"],
     )
     return replace(row, left="b" if row.left == "a" else "a", ballot=given)
 
@@ -102,7 +118,9 @@ def turned(row: Row) -> Row:
 @given(st.integers(0, 1000))
 def test_sides_do_not_matter(seed):
     rows = ballots(seed, 6)
-    assert tally(("x", "y"), rows) == tally(("x", "y"), [turned(r) if i % 3 else r for i, r in enumerate(rows)])
+    assert tally(("x", "y"), rows) == tally(
+        ("x", "y"), [turned(r) if i % 3 else r for i, r in enumerate(rows)]
+    )
 
 
 @given(st.integers(0, 1000))
@@ -112,15 +130,26 @@ def test_exchanging_the_systems_exchanges_the_wins(seed):
     two = tally(("y", "x"), [replace(r, left="b" if r.left == "a" else "a") for r in rows])
     assert (one.verdicts[0].a, one.verdicts[0].b) == (two.verdicts[0].b, two.verdicts[0].a)
     for c, d in zip(one.comparisons, two.comparisons, strict=True):
-        assert (c.wins_a, c.ties, c.items_a, c.items_tied) == (d.wins_b, d.ties, d.items_b, d.items_tied)
-        assert (c.p_judgements, c.p_items, c.p_clustered) == (d.p_judgements, d.p_items, d.p_clustered)
+        assert (c.wins_a, c.ties, c.items_a, c.items_tied) == (
+            d.wins_b,
+            d.ties,
+            d.items_b,
+            d.items_tied,
+        )
+        assert (c.p_judgements, c.p_items, c.p_clustered) == (
+            d.p_judgements,
+            d.p_items,
+            d.p_clustered,
+        )
 
 
 def test_a_small_study_by_hand():
     """Two items. Item 1: b, b, tie. Item 2: a, b, tie."""
     given = {"1": ("b", "b", "tie"), "2": ("a", "b", "tie")}
     votes = [
-        Vote(i, f"r{k}", {"representativeness": w}, {}) for i, labels in given.items() for k, w in enumerate(labels)
+        Vote(i, f"r{k}", {"representativeness": w}, {})
+        for i, labels in given.items()
+        for k, w in enumerate(labels)
     ]
     c = compare("representativeness", votes)
     assert (c.wins_a, c.ties, c.wins_b) == (1, 2, 3)
@@ -131,11 +160,13 @@ def test_a_small_study_by_hand():
 
 
 def test_the_papers_own_shares_do_not_give_its_p_values():
-    """35.9, 6.87 and 57.2 % of 1500: 539, 103 and 858 judgements. Over judgements p is 1.3e-17; the printed 1e-6 is
-    what 180 against 286 of 500 items would give."""
+    """35.9, 6.87 and 57.2 % of 1500: 539, 103 and 858 judgements. Over judgements p is 1.3e-17; the
+    printed 1e-6 is what 180 against 286 of 500 items would give."""
     labels = ["a"] * 539 + ["tie"] * 103 + ["b"] * 858
     random.Random(1).shuffle(labels)
-    votes = [Vote(str(i // 3), str(i % 3), {"representativeness": w}, {}) for i, w in enumerate(labels)]
+    votes = [
+        Vote(str(i // 3), str(i % 3), {"representativeness": w}, {}) for i, w in enumerate(labels)
+    ]
     c = compare("representativeness", votes)
     assert c.p_judgements == pytest.approx(1.3e-17, rel=0.05)
     assert sign_test(180, 286) == pytest.approx(1.04e-6, rel=0.01)
@@ -145,7 +176,9 @@ def test_checks_are_not_votes_and_may_leave_raters_out():
     rows = ballots(1)
     good, right = ballot("left", "left", "yes", "no"), ballot("right", "right", "yes", "no")
     seen = [("c", "r0", "a", good), ("d", "r0", "b", good), ("c", "r1", "b", right)]
-    checks = [Row(pair, True, rater, left, given, 0, 0, 0, True) for pair, rater, left, given in seen]
+    checks = [
+        Row(pair, True, rater, left, given, 0, 0, 0, True) for pair, rater, left, given in seen
+    ]
     counted = tally(("x", "y"), [*rows, *checks])
     assert counted.checks == {"r0": (1, 2), "r1": (1, 1)}
     assert (counted.ballots, counted.left_out) == (120, ())
@@ -154,12 +187,22 @@ def test_checks_are_not_votes_and_may_leave_raters_out():
 
 
 def test_who_fails_checks_or_answers_in_no_time_is_named():
-    rows = [replace(row, ballot=replace(row.ballot, seconds=0.5 if row.rater == "r1" else 20.0)) for row in ballots(1)]
-    failed = Row("c", True, "r2", "a", ballot("right", "left", "yes", "no", "", 20.0), 0, 0, 0, True)
+    rows = [
+        replace(row, ballot=replace(row.ballot, seconds=0.5 if row.rater == "r1" else 20.0))
+        for row in ballots(1)
+    ]
+    failed = Row(
+        "c", True, "r2", "a", ballot("right", "left", "yes", "no", "", 20.0), 0, 0, 0, True
+    )
     passed = replace(failed, rater="r0", ballot=ballot("left", "left", "yes", "no", "", 20.0))
-    found = {"r1": ["answered in 0.5 seconds an item (median)"], "r2": ["passed 0 of 1 attention checks"]}
+    found = {
+        "r1": ["answered in 0.5 seconds an item (median)"],
+        "r2": ["passed 0 of 1 attention checks"],
+    }
     assert warnings([*rows, failed, passed]) == found
-    assert tally(("x", "y"), [*rows, failed, passed]).warnings == tuple(f"{r} {what}" for r, (what,) in found.items())
+    assert tally(("x", "y"), [*rows, failed, passed]).warnings == tuple(
+        f"{r} {what}" for r, (what,) in found.items()
+    )
 
 
 def test_identical_items_are_ties_that_change_no_test():
@@ -180,7 +223,9 @@ def test_late_ballots_are_named_and_not_counted():
 def test_table_7_has_the_papers_rows_and_escapes_names():
     text = export.table7(tally(("bart_sum & co", "100%"), ballots(3)))
     lines = text.splitlines()
-    assert lines[2] == r"\textbf{Model} & \textbf{Repr. Win} & \textbf{Read. Win} & \textbf{Fac.} \\"
+    assert (
+        lines[2] == r"\textbf{Model} & \textbf{Repr. Win} & \textbf{Read. Win} & \textbf{Fac.} \\"
+    )
     assert [line.split(" & ")[0] for line in lines if " & " in line][2:] == [
         r"100\%", "Tie", "Human Agr.", r"Krippendorff's $\alpha$", "$p$-value (sign test)",
         "$p$-value (sign test, items)", "$p$-value (permutation, items)",

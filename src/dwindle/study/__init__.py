@@ -1,1 +1,1 @@
-"""The human evaluation: sampling, pages, ballots, tally. Reads ``outputs.jsonl``; knows nothing of training."""
+"""The human evaluation: sampling, pages, ballots, tally. Knows nothing of training."""

@@ -1,5 +1,5 @@
-"""How a study uses SQLite: a commit is on the disk when it returns, and an error reads as one sentence that says
-what to do. Knows no table.
+"""SQLite as a study uses it: a commit is on the disk when it returns, and an error reads as one
+sentence that says what to do. Knows no table.
 """
 
 import contextlib
@@ -56,9 +56,15 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"{path} is locked by another program: close that program and try again"
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return f"{path} cannot be written: check that you own the folder and that its disk is not read-only"
+        return (
+            f"{path} cannot be written: check that you own the folder and that its disk is not "
+            "read-only"
+        )
     if primary == sqlite3.SQLITE_IOERR:
-        return f"the disk of {path} fails or is full ({error}): check it, free some space and try again"
+        return (
+            f"the disk of {path} fails or is full ({error}): check it, free some space and try "
+            "again"
+        )
     what = " ".join(str(error).split())
     return (
         f"{path} is damaged ({what}): put back a copy of the folder, "

@@ -1,4 +1,7 @@
-"""What leaves a study: ballots as CSV and JSONL, who has done how much, and the paper's Table 7. Knows no page."""
+"""Exports of a study: ballots as CSV and JSONL, who has done how much, and the paper's Table 7.
+
+Knows no page.
+"""
 
 import csv
 import io
@@ -38,10 +41,13 @@ def as_jsonl(rows: Iterable[Row], systems: tuple[str, str], asked: Questions) ->
 
 
 def as_csv(rows: Iterable[Row], systems: tuple[str, str], asked: Questions) -> Iterator[str]:
-    """A text that a spreadsheet would run as a formula gets an apostrophe before it; JSONL has every text as it is."""
+    """A text that a spreadsheet would run as a formula gets an apostrophe before it; JSONL has
+    every text as it is."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow([*_FIRST, *asked.answers, *(f"{q.name}_winner" for q in asked.compared), *_LAST])
+    writer.writerow(
+        [*_FIRST, *asked.answers, *(f"{q.name}_winner" for q in asked.compared), *_LAST]
+    )
     for row in rows:
         writer.writerow([_cell(value) for value in record(row, systems, asked).values()])
         yield buffer.getvalue()
@@ -51,7 +57,7 @@ def as_csv(rows: Iterable[Row], systems: tuple[str, str], asked: Questions) -> I
 
 
 def people(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Progress by rater: ballots, what was answered how often, time, checks, completion code, warnings."""
+    """Progress by rater: ballots, counts of answers, time, checks, completion code, warnings."""
     checks, warned = passed_checks(rows), warnings(rows)
     return [
         {
@@ -70,7 +76,9 @@ def _person(rows: Sequence[Row], asked: Questions) -> dict[str, Any]:
     seconds = [b.seconds for b in ballots if b.seconds is not None]
     said = {q.name: _times((b.answers[q.name] for b in ballots), CHOICES) for q in asked.compared}
     for q in asked.each:
-        said[q.name] = _times((b.answers[f"{q.name}_{side}"] for b in ballots for side in ("left", "right")), VERDICTS)
+        said[q.name] = _times(
+            (b.answers[f"{q.name}_{side}"] for b in ballots for side in ("left", "right")), VERDICTS
+        )
     return {
         "ballots": len(rows),
         "answers": said,
@@ -85,13 +93,21 @@ def _times(answers: Iterable[str], labels: Sequence[str]) -> list[int]:
 
 
 def table7(tally: Tally, asked: Questions = SUMMARY) -> str:
-    """The layout of the paper's Table 7 in LaTeX (booktabs), with the two tests over items beneath its own."""
+    """The paper's Table 7 in LaTeX (booktabs), with the two tests over items beneath its own."""
     both, each = tally.comparisons, tally.verdicts
     dashes = ["--"] * len(each)
     a, b = (_latex(name) for name in tally.systems)
     rows = [
-        [a, *(_percent(c.wins_a / c.judgements) for c in both), *(_percent(v.a.share) for v in each)],
-        [b, *(_percent(c.wins_b / c.judgements) for c in both), *(_percent(v.b.share) for v in each)],
+        [
+            a,
+            *(_percent(c.wins_a / c.judgements) for c in both),
+            *(_percent(v.a.share) for v in each),
+        ],
+        [
+            b,
+            *(_percent(c.wins_b / c.judgements) for c in both),
+            *(_percent(v.b.share) for v in each),
+        ],
         ["Tie", *(_percent(c.ties / c.judgements) for c in both), *dashes],
         [],
         ["Human Agr.", *(_percent(q.agreement) for q in tally.every)],
@@ -101,7 +117,11 @@ def table7(tally: Tally, asked: Questions = SUMMARY) -> str:
         ["$p$-value (sign test, items)", *(p_value(c.p_items) for c in both), *dashes],
         ["$p$-value (permutation, items)", *(p_value(q.p_clustered) for q in tally.every)],
     ]
-    titles = ["Model", *(f"{_latex(q.short)} Win" for q in asked.compared), *(_latex(q.short) for q in asked.each)]
+    titles = [
+        "Model",
+        *(f"{_latex(q.short)} Win" for q in asked.compared),
+        *(_latex(q.short) for q in asked.each),
+    ]
     head = " & ".join(f"\\textbf{{{title}}}" for title in titles) + " \\\\"
     body = [" & ".join(row) + " \\\\" if row else "\\midrule" for row in rows]
     begin, end = f"\\begin{{tabular}}{{l{'c' * len(tally.every)}}}", "\\end{tabular}"
@@ -109,7 +129,7 @@ def table7(tally: Tally, asked: Questions = SUMMARY) -> str:
 
 
 def p_value(p: float) -> str:
-    """Two digits that matter; never 0, which no test can show."""
+    """A p-value with two significant digits; never 0, which no test can show."""
     return f"{p:.2g}" if p >= 1e-300 else "< 1e-300"
 
 
@@ -122,7 +142,10 @@ def _decimal(value: float | None) -> str:
 
 
 def _latex(text: str) -> str:
-    special = {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    special = {c: f"\\{c}" for c in "&%$#_{}"} | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+    }
     return "".join(special.get(c, c) for c in text).replace("^", r"\textasciicircum{}")
 
 

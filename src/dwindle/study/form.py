@@ -1,4 +1,4 @@
-"""What a rater's form may hold, and how a text is shown. Bounded in size, time and number of fields.
+"""Reads a rater's form within bounds of size, time and number of fields, and shows a text.
 
 Knows HTTP requests and ballots, not pages.
 """
@@ -25,7 +25,10 @@ class Incomplete(ValueError):
 
 async def read_form(request: Request) -> dict[str, str]:
     """The fields of a form, within the limits of size and time."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/x-www-form-urlencoded"
+    ):
         raise HTTPException(415)
     body = bytearray()
     try:
@@ -34,7 +37,11 @@ async def read_form(request: Request) -> dict[str, str]:
                 body += chunk
                 if len(body) > LARGEST_POST:
                     raise HTTPException(413)
-        return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20))
+        return dict(
+            parse_qsl(
+                body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20
+            )
+        )
     except (TimeoutError, ValueError):
         raise HTTPException(400) from None
 

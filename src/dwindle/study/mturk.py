@@ -1,8 +1,10 @@
-"""Amazon Mechanical Turk: a template and an input file for its requester site, and its results back into a study.
+"""Amazon Mechanical Turk: a template and an input file for its requester site, and its results back
+into a study.
 
-One task is one item, done by as many workers as the study asks for, so the platform itself sees to it that no worker
-judges an item twice. The page swaps the sides by a coin and says in its answer whether it did. Names of systems are in
-neither file; every text is written in ASCII character references, for the site puts it into the page as it stands.
+One task is one item, done by as many workers as the study asks for, so the platform itself sees to
+it that no worker judges an item twice. The page swaps the sides by a coin and says in its answer
+whether it did. Names of systems are in neither file; every text is written in ASCII character
+references, for the site puts it into the page as it stands.
 """
 
 import csv
@@ -16,18 +18,18 @@ from typing import Any
 
 import jinja2
 
-from dwindle.study import security
 from dwindle.study.design import Side
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, visible
 from dwindle.study.questions import Questions
 from dwindle.study.store import DATABASE, Ballot, Store
+from dwindle.web import security
 
 COLUMNS = ("item", "code", "source", "left", "right")
 
 
 @dataclass
 class Imported:
-    """What became of the lines of a results file."""
+    """The outcome of reading a results file, line by line."""
 
     entered: int = 0
     known: int = 0
@@ -39,7 +41,9 @@ def write(store: Store, folder: Path) -> tuple[Path, Path]:
     """Write ``template.html`` and ``input.csv``."""
     folder.mkdir(parents=True, exist_ok=True)
     template, rows = folder / "template.html", folder / "input.csv"
-    pages = jinja2.Environment(loader=jinja2.PackageLoader("dwindle.study"), autoescape=True, trim_blocks=True)
+    pages = jinja2.Environment(
+        loader=jinja2.PackageLoader("dwindle.study"), autoescape=True, trim_blocks=True
+    )
     page = pages.get_template("mturk.html").render(asked=store.questions)
     template.write_text(page + "\n", encoding="ascii", errors="xmlcharrefreplace")
     with rows.open("w", encoding="ascii", newline="") as file:
@@ -52,13 +56,14 @@ def write(store: Store, folder: Path) -> tuple[Path, Path]:
 
 
 def references(text: str) -> str:
-    """A text as ASCII that any HTML page shows as that text. A dollar sign could begin a variable of the site."""
+    """A text as ASCII that any HTML page shows as that text. A dollar sign could begin a variable
+    of the site."""
     escaped = html.escape(visible(text)).replace("$", "&#36;").replace("\n", "<br>")
     return escaped.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def study_of(results: Path) -> Path:
-    """The study folder that a results file lies in: its folder, or the nearest above that holds a study."""
+    """The study folder of a results file: its folder, or the nearest above with a study."""
     for folder in results.absolute().parents:
         if (folder / DATABASE).is_file():
             return folder
@@ -66,7 +71,10 @@ def study_of(results: Path) -> Path:
 
 
 def enter(store: Store, results: Path) -> Imported:
-    """Take results into the study: all lines in one transaction, and a second time changes nothing."""
+    """Import results into the study: all lines in one transaction.
+
+    Importing a file again changes nothing.
+    """
     done = Imported()
     sides: dict[int, Side] = {number: left for number, _, _, _, left in store.pairs()}
     with store.transaction():
@@ -81,8 +89,9 @@ def enter(store: Store, results: Path) -> Imported:
             except Incomplete:
                 done.incomplete += 1
                 continue
-            drawn = sides[number]
-            left: Side = drawn if answers.get("swapped") != "yes" else ("b" if drawn == "a" else "a")
+            left = sides[number]
+            if answers.get("swapped") == "yes":
+                left = "b" if left == "a" else "a"
             entered = store.enter(_pseudonym(store, line, where), number, left, ballot)
             done.entered += entered
             done.known += not entered
@@ -94,22 +103,31 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for line in (reader := csv.DictReader(file)):
-                yield f"{path}, line {reader.line_num}", {k: v or "" for k, v in line.items() if isinstance(k, str)}
+                yield (
+                    f"{path}, line {reader.line_num}",
+                    {k: v or "" for k, v in line.items() if isinstance(k, str)},
+                )
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a CSV file in UTF-8 ({error}): download the results once more") from None
+        raise ValueError(
+            f"{path} is not a CSV file in UTF-8 ({error}): download the results once more"
+        ) from None
     finally:
         csv.field_size_limit(old)
 
 
 def _item(store: Store, line: dict[str, str], where: str) -> int:
     number = line.get("Input.item", "")
-    if not (number.isascii() and number.isdigit()) or line.get("Input.code") != _code(store, int(number[:15])):
-        raise ValueError(f"{where} is not of this study: import the results of the batch made from its input.csv")
+    if not (number.isascii() and number.isdigit()) or line.get("Input.code") != _code(
+        store, int(number[:15])
+    ):
+        raise ValueError(
+            f"{where} is not of this study: import the results of the batch made from its input.csv"
+        )
     return int(number[:15])
 
 
 def _code(store: Store, number: int) -> str:
-    """Ties a line to this study and this item."""
+    """A code that ties a line to this study and this item."""
     return security.proof(store.key, "mturk", number)[:16]
 
 
@@ -121,13 +139,20 @@ def _pseudonym(store: Store, line: dict[str, str], where: str) -> str:
 
 
 def _answers(line: dict[str, str], where: str, asked: Questions) -> dict[str, str]:
-    """The answers of a line in any of the site's three shapes: a column a question, a column a choice, or JSON."""
-    found = {key.removeprefix("Answer."): value for key, value in line.items() if key.startswith("Answer.")}
+    """The answers of a line in any of the site's three shapes: a column a question, a column a
+    choice, or JSON."""
+    found = {
+        key.removeprefix("Answer."): value
+        for key, value in line.items()
+        if key.startswith("Answer.")
+    }
     if "taskAnswers" in found:
         found = _flatten(found["taskAnswers"], where)
     answers = dict(found)
     for name, choices in asked.answers.items():
-        chosen = [choice for choice in choices if found.get(f"{name}.{choice}", "").lower() == "true"]
+        chosen = [
+            choice for choice in choices if found.get(f"{name}.{choice}", "").lower() == "true"
+        ]
         if len(chosen) == 1:
             answers[name] = chosen[0]
     return answers
@@ -139,12 +164,19 @@ def _flatten(text: str, where: str) -> dict[str, str]:
         answers = answers[0] if isinstance(answers, list) else answers
         pairs: dict[str, Any] = {}
         for name, value in answers.items():
-            pairs |= {f"{name}.{c}": on for c, on in value.items()} if isinstance(value, dict) else {name: value}
+            pairs |= (
+                {f"{name}.{c}": on for c, on in value.items()}
+                if isinstance(value, dict)
+                else {name: value}
+            )
     except (ValueError, AttributeError, IndexError):
-        raise ValueError(f"{where}: Answer.taskAnswers is not JSON: import the results file as it is") from None
+        raise ValueError(
+            f"{where}: Answer.taskAnswers is not JSON: import the results file as it is"
+        ) from None
     return {name: str(value) for name, value in pairs.items()}
 
 
 def _ballot(answers: dict[str, str], line: dict[str, str], asked: Questions) -> Ballot:
-    comment, seconds = answers.get("comment", "")[:LONGEST_COMMENT], line.get("WorkTimeInSeconds", "")
+    comment = answers.get("comment", "")[:LONGEST_COMMENT]
+    seconds = line.get("WorkTimeInSeconds", "")
     return read_ballot({**answers, "comment": comment, "seconds": seconds}, asked)

@@ -1,8 +1,9 @@
-"""The web pages: a rater's guidelines, one pair at a time, the end; the owner's progress and downloads.
+"""The web pages: a rater's guidelines, one pair at a time, the end; the owner's progress.
 
-A page that says "saved" is sent only after the writer's transaction is on the disk. Reading happens on the event loop,
-for each question to the database takes well under a millisecond; the owner's sums run in a thread. A page for raters is
-given texts and sides and never the names of the systems. Knows nothing of sockets.
+A page that says "saved" is sent only after the writer's transaction is on the disk. Reading happens
+on the event loop, for each question to the database takes well under a millisecond; the owner's
+sums run in a thread. A page for raters is given texts and sides and never the names of the systems.
+Knows nothing of sockets.
 """
 
 import asyncio
@@ -31,20 +32,26 @@ from dwindle.study import export, tally
 from dwindle.study.database import Trouble
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, read_form, visible
 from dwindle.study.questions import Questions
-from dwindle.study.security import Guard, Limiter, proof, proves
 from dwindle.study.store import Ballot, Place, Row, Store
 from dwindle.study.writer import Writer
+from dwindle.web.security import Guard, Limiter, proof, proves
 
 _WRONG = {
     400: ("This form cannot be read", "Open your personal link again and answer from there."),
     403: ("This form was not made here", "Open your personal link again and answer from there."),
     404: ("Nothing here", "Use the link that you were given, whole and without changes."),
     405: ("Nothing here", "Use the link that you were given, whole and without changes."),
-    410: ("This item is not yours any more", "It was open for long and was passed on to somebody else."),
+    410: (
+        "This item is not yours any more",
+        "It was open for long and was passed on to somebody else.",
+    ),
     413: ("That is too long", "Go back and shorten your comment."),
     415: ("This form cannot be read", "Open your personal link again and answer from there."),
     429: ("Too fast", "Wait a few seconds and load the page again."),
-    503: ("The study cannot be reached", "Your answer was not saved. Please tell the organiser and try again later."),
+    503: (
+        "The study cannot be reached",
+        "Your answer was not saved. Please tell the organiser and try again later.",
+    ),
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -69,9 +76,11 @@ def app(folder: Path) -> ASGIApp:
         Mount("/static", StaticFiles(packages=[("dwindle.study", "static")])),
     ]
     handlers = {HTTPException: pages.wrong, Trouble: pages.trouble, ClientDisconnect: pages.gone}
-    application = Starlette(routes=routes, exception_handlers=cast(Any, handlers), lifespan=pages.lifespan)
-    # The framework's own redirect names the scheme and the Host of the request: behind a proxy a token would go out in
-    # clear, or to a stranger's host.
+    application = Starlette(
+        routes=routes, exception_handlers=cast(Any, handlers), lifespan=pages.lifespan
+    )
+    # The framework's own redirect names the scheme and the Host of the request: behind a proxy a
+    # token would go out in clear, or to a stranger's host.
     application.router.redirect_slashes = False
     return Guard(application)  # outside everything, so that its headers are on errors too
 
@@ -122,7 +131,7 @@ class Pages:
         return self._practice(request, self._rater(request), {})
 
     async def practised(self, request: Request) -> Response:
-        """Look at the answers as at any others, keep none of them, and go to the first item."""
+        """Check the answers to the practice item, keep none of them, and go to the first item."""
         rater = self._rater(request)
         fields = await self._form(request, rater, "practice")
         try:
@@ -132,7 +141,9 @@ class Pages:
         place = await self._write(lambda store: store.draw(rater))
         return _go(request, f"{place or 'done'}?saved=practice")
 
-    def _practice(self, request: Request, rater: int, answers: dict[str, Any], **more: Any) -> Response:
+    def _practice(
+        self, request: Request, rater: int, answers: dict[str, Any], **more: Any
+    ) -> Response:
         place = self._store.practice()
         if place is None:
             raise HTTPException(404)
@@ -141,8 +152,15 @@ class Pages:
     async def done(self, request: Request) -> Response:
         rater = self._rater(request)
         places, more = self._store.answered(rater), self._store.has_more(rater)
-        return self._page("done.html", request, places=places, more=more, code=self._store.code(rater),
-                          proof=proof(self._store.key, rater, 0), **_saved(request))  # fmt: skip
+        return self._page(
+            "done.html",
+            request,
+            places=places,
+            more=more,
+            code=self._store.code(rater),
+            proof=proof(self._store.key, rater, 0),
+            **_saved(request),
+        )
 
     async def show(self, request: Request) -> Response:
         rater = self._rater(request)
@@ -158,40 +176,77 @@ class Pages:
         fields = await self._form(request, rater, number)
         try:
             ballot = read_ballot(fields, self._store.questions)
-            counts, following = await self._write(lambda store: (store.save(rater, number, ballot), store.draw(rater)))
+            counts, following = await self._write(
+                lambda store: (store.save(rater, number, ballot), store.draw(rater))
+            )
         except (Incomplete, Trouble) as error:
             place = self._store.place(rater, number)
             if place is None:
                 raise
-            text, status = (str(error), 422) if isinstance(error, Incomplete) else (" ".join(_WRONG[503]), 503)
+            text, status = (
+                (str(error), 422) if isinstance(error, Incomplete) else (" ".join(_WRONG[503]), 503)
+            )
             _report(error)
             return self._pair(request, rater, place, fields, alert=text, status=status)
         return _go(request, f"{following or 'done'}?saved={number if counts else f'late-{number}'}")
 
     def _pair(
-        self, request: Request, rater: int, place: Place, answers: dict[str, Any], alert: str = "", status: int = 200,
-        saved: str = "", saved_place: str = "",
-    ) -> Response:  # fmt: skip
+        self,
+        request: Request,
+        rater: int,
+        place: Place,
+        answers: dict[str, Any],
+        alert: str = "",
+        status: int = 200,
+        saved: str = "",
+        saved_place: str = "",
+    ) -> Response:
         done, left = self._store.done_and_left(rater)
         source = _source(place.source).sentences
-        left_parts, right_parts = _pieces(place.left, place.source), _pieces(place.right, place.source)
-        return self._page("pair.html", request, status, place=place, answers=answers, source=source, alert=alert,
-                          left_parts=left_parts, right_parts=right_parts, done=done, left=left, saved=saved,
-                          saved_place=saved_place, longest=LONGEST_COMMENT, path=place.id or "practice",
-                          proof=proof(self._store.key, rater, place.id or "practice"))  # fmt: skip
+        left_parts = _pieces(place.left, place.source)
+        right_parts = _pieces(place.right, place.source)
+        return self._page(
+            "pair.html",
+            request,
+            status,
+            place=place,
+            answers=answers,
+            source=source,
+            alert=alert,
+            left_parts=left_parts,
+            right_parts=right_parts,
+            done=done,
+            left=left,
+            saved=saved,
+            saved_place=saved_place,
+            longest=LONGEST_COMMENT,
+            path=place.id or "practice",
+            proof=proof(self._store.key, rater, place.id or "practice"),
+        )
 
     # The owner.
 
     async def owner(self, request: Request) -> Response:
         self._owner(request)
         counts, people, rows = await run_in_threadpool(self._overview)
-        return self._page("owner.html", request, systems=self._store.systems, raters=self._store.raters,
-                          counts=counts, people=people, rows=rows, identical=self._store.identical,
-                          same=self._store.same)  # fmt: skip
+        return self._page(
+            "owner.html",
+            request,
+            systems=self._store.systems,
+            raters=self._store.raters,
+            counts=counts,
+            people=people,
+            rows=rows,
+            identical=self._store.identical,
+            same=self._store.same,
+        )
 
     async def download(self, request: Request) -> Response:
         self._owner(request)
-        kinds = {"csv": (export.as_csv, "text/csv"), "jsonl": (export.as_jsonl, "application/jsonl")}
+        kinds = {
+            "csv": (export.as_csv, "text/csv"),
+            "jsonl": (export.as_jsonl, "application/jsonl"),
+        }
         if request.path_params["kind"] not in kinds:
             raise HTTPException(404)
         make, media = kinds[request.path_params["kind"]]
@@ -207,12 +262,16 @@ class Pages:
     def _overview(self) -> tuple[Any, ...]:
         with Store(self._folder) as store:
             rows = store.rows()
-            return store.counts(), export.people(store, rows), by_question(rows, store.raters, store.questions)
+            return (
+                store.counts(),
+                export.people(store, rows),
+                by_question(rows, store.raters, store.questions),
+            )
 
     # What every handler needs.
 
     def _rater(self, request: Request) -> int:
-        """Who asks, by the token in the address; strangers may guess only slowly."""
+        """The rater whose token is in the address. Guessing tokens is slowed down."""
         rater = self._store.rater(request.path_params["token"])
         if rater is None:
             raise HTTPException(404 if self._strangers.allows(_address(request)) else 429)
@@ -236,13 +295,17 @@ class Pages:
         return fields
 
     async def _write(self, job: Callable[[Store], Any]) -> Any:
-        """Have a job done by the writer. A client that hangs up does not stop it."""
+        """Let the writer do a job. A client that hangs up does not stop it."""
         future: Future[Any] = self._writer.submit(job)
         return await asyncio.shield(asyncio.wrap_future(future))
 
-    def _page(self, template: str, request: Request, status: int = 200, **values: Any) -> HTMLResponse:
+    def _page(
+        self, template: str, request: Request, status: int = 200, **values: Any
+    ) -> HTMLResponse:
         page = self._templates.get_template(template)
-        return HTMLResponse(page.render(home=_home(request), asked=self._store.questions, **values), status)
+        return HTMLResponse(
+            page.render(home=_home(request), asked=self._store.questions, **values), status
+        )
 
     # When things go wrong: one calm page, never a trace.
 
@@ -254,7 +317,9 @@ class Pages:
         return self._message(request, 404)
 
     async def wrong(self, request: Request, error: Exception) -> Response:
-        return self._message(request, error.status_code if isinstance(error, HTTPException) else 400)
+        return self._message(
+            request, error.status_code if isinstance(error, HTTPException) else 400
+        )
 
     async def trouble(self, request: Request, error: Exception) -> Response:
         _report(error)
@@ -266,18 +331,24 @@ class Pages:
     def _message(self, request: Request, status: int) -> Response:
         title, text = _WRONG.get(status, _WRONG[400])
         home = _home(request) if status in (400, 403, 410, 413) else ""
-        page = self._templates.get_template("message.html").render(title=title, text=text, home=home)
+        page = self._templates.get_template("message.html").render(
+            title=title, text=text, home=home
+        )
         return HTMLResponse(page, status)
 
 
 def by_question(rows: list[Row], raters: int, asked: Questions) -> list[dict[str, Any]]:
-    """For each question: answers so far, complete items, and agreement. Says nothing of who leads."""
-    items = tally.by_item(tally.vote(row, asked) for row in rows if row.counted and not row.check).values()
+    """For each question: answers so far, complete items, agreement. Says not who leads."""
+    items = tally.by_item(
+        tally.vote(row, asked) for row in rows if row.counted and not row.check
+    ).values()
     complete = sum(len(of) == raters for of in items)
     units: dict[str, list[list[Any]]] = {q.name: [[v.preferred[q.name] for v in of] for of in items]
                                          for q in asked.compared}  # fmt: skip
     for q in asked.each:
-        units[q.name] = [[v.said_yes[q.name][system] for v in of] for of in items for system in (0, 1)]
+        units[q.name] = [
+            [v.said_yes[q.name][system] for v in of] for of in items for system in (0, 1)
+        ]
     found = []
     for question in asked.all:
         agreed, alpha = tally.agreement(units[question.name]), tally.alpha(units[question.name])
@@ -314,7 +385,7 @@ def _number(request: Request) -> int:
 
 
 def _saved(request: Request) -> dict[str, Any]:
-    """What the address says was just saved: a notice on the page, nothing more."""
+    """The notice that something was just saved, as the address says; it changes nothing else."""
     match = re.fullmatch("(late-)?([0-9]{1,15})|practice", request.query_params.get("saved", ""))
     if not match:
         return {"saved": "", "saved_place": ""}

@@ -1,8 +1,8 @@
-"""From ballots to p-values. Pure: votes in, numbers out, no seed needed, for every test here is exact.
+"""From ballots to p-values. Pure: votes in, numbers out, no seed, for every test is exact.
 
-Three raters who judge one item are not three independent witnesses, so each comparison is tested three ways: over
-judgements (which takes them as independent), over items by majority, and over items by flipping. Formulas:
-``docs/STUDY.md``. Knows nothing of databases or pages.
+Three raters who judge one item are not three independent witnesses, so each comparison is tested
+three ways: over judgements (which takes them as independent), over items by majority, and over
+items by flipping. Formulas: ``docs/STUDY.md``. Knows nothing of databases or pages.
 """
 
 import math
@@ -14,19 +14,20 @@ from typing import Literal
 
 import numpy as np
 
-from dwindle.metrics.agreement import krippendorff_alpha, pairwise_agreement, sign_test
+from dwindle.metrics.agreement import krippendorff_alpha, pairwise_agreement, sign_test, wilson
 from dwindle.study.questions import SUMMARY, VERDICTS, Questions
 from dwindle.study.store import Row
 
 Winner = Literal["a", "tie", "b"]
 FEWEST_PASSED = 0.8  # of a rater's checks, and
-FASTEST = 3.0  # seconds an item, in the middle: whoever is below is named in a warning, and counted all the same
-Z = 1.959963984540054  # the normal quantile of a 95 % interval
+# seconds an item, in the middle: whoever is below is named in a warning, and counted all the same
+FASTEST = 3.0
 
 
 @dataclass(frozen=True)
 class Vote:
-    """A ballot in terms of the systems instead of the sides. By question: who is better; whether A and B got a yes."""
+    """A ballot in terms of the systems instead of the sides. By question: who is better; whether A
+    and B got a yes."""
 
     item: str
     rater: str
@@ -36,7 +37,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One question of the kind left / tie / right. Counts of judgements, then of items by majority."""
+    """One question of the kind left / tie / right. Counts of judgements, then of majorities."""
 
     question: str
     wins_a: int
@@ -58,7 +59,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the judgements on one system say "yes", as a share with its 95 % interval."""
+    """The share of judgements on one system that say "yes", with its 95 % interval."""
 
     yes: int
     judgements: int
@@ -99,10 +100,14 @@ class Tally:
 
 
 def tally(
-    systems: tuple[str, str], rows: Sequence[Row], pass_mark: float = 0.0, asked: Questions = SUMMARY,
-    identical: int = 0, raters: int = 0,
-) -> Tally:  # fmt: skip
-    """Every statistic of a study. Raters who passed less than ``pass_mark`` of their checks are left out.
+    systems: tuple[str, str],
+    rows: Sequence[Row],
+    pass_mark: float = 0.0,
+    asked: Questions = SUMMARY,
+    identical: int = 0,
+    raters: int = 0,
+) -> Tally:
+    """Every statistic of a study, without raters who passed under ``pass_mark`` of their checks.
 
     ``identical`` items that nobody was asked about are ties by ``raters`` raters each.
     """
@@ -118,21 +123,27 @@ def tally(
         items=len(by_item(votes)),
         raters=len({v.rater for v in votes}),
         identical=identical,
-        comparisons=tuple(compare(question.name, votes, identical, raters) for question in asked.compared),
+        comparisons=tuple(
+            compare(question.name, votes, identical, raters) for question in asked.compared
+        ),
         verdicts=tuple(verdicts(question.name, votes) for question in asked.each),
         checks=checks,
-        warnings=tuple(f"{rater} {what}" for rater, all in warnings(counted).items() for what in all),
+        warnings=tuple(
+            f"{rater} {what}" for rater, all in warnings(counted).items() for what in all
+        ),
         left_out=tuple(sorted(out)),
         late=len(rows) - len(counted),
     )
 
 
 def vote(row: Row, asked: Questions = SUMMARY) -> Vote:
-    """Undo the draw of the sides."""
+    """A ballot in terms of the systems, whichever side they were shown on."""
     sides = ("left", "right") if row.left == "a" else ("right", "left")
     answers = row.ballot.answers
-    yes = {q.name: (answers[f"{q.name}_{sides[0]}"] == "yes", answers[f"{q.name}_{sides[1]}"] == "yes")
-           for q in asked.each}  # fmt: skip
+    yes = {
+        q.name: (answers[f"{q.name}_{sides[0]}"] == "yes", answers[f"{q.name}_{sides[1]}"] == "yes")
+        for q in asked.each
+    }
     return Vote(row.pair, row.rater, {q.name: winner(row, q.name) for q in asked.compared}, yes)
 
 
@@ -144,17 +155,19 @@ def winner(row: Row, question: str) -> Winner:
 
 
 def passed_checks(rows: Iterable[Row]) -> dict[str, tuple[int, int]]:
-    """For each rater, checks passed and checks seen. Passed: the real text preferred in every comparison."""
+    """For each rater, checks passed and seen. Passed: the real text won every comparison."""
     seen: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
         if row.check:
-            compared = [name for name, answer in row.ballot.answers.items() if answer not in VERDICTS]
+            compared = [
+                name for name, answer in row.ballot.answers.items() if answer not in VERDICTS
+            ]
             seen[row.rater].append(all(winner(row, name) == "a" for name in compared))
     return {rater: (sum(passed), len(passed)) for rater, passed in sorted(seen.items())}
 
 
 def warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """What the owner should look into, by rater: failed checks, and answers faster than anybody reads."""
+    """Warnings for the owner, by rater: failed checks, and answers faster than anybody reads."""
     found: dict[str, list[str]] = defaultdict(list)
     for rater, (passed, seen) in passed_checks(rows).items():
         if passed < FEWEST_PASSED * seen:
@@ -176,12 +189,17 @@ def by_item(votes: Iterable[Vote]) -> dict[str, list[Vote]]:
     return items
 
 
-def compare(question: str, votes: Sequence[Vote], identical: int = 0, raters: int = 0) -> Comparison:
+def compare(
+    question: str, votes: Sequence[Vote], identical: int = 0, raters: int = 0
+) -> Comparison:
     """Wins, ties, the three tests, and how far raters agree, for one question.
 
-    Identical items are ties that nobody gave: they are in the counts, change no test and say nothing of agreement.
+    Identical items are ties that nobody gave: they are in the counts, change no test and say
+    nothing of agreement.
     """
-    units: list[list[Winner]] = [[v.preferred[question] for v in of] for of in by_item(votes).values()]
+    units: list[list[Winner]] = [
+        [v.preferred[question] for v in of] for of in by_item(votes).values()
+    ]
     every = [label for unit in units for label in unit]
     wins_a, wins_b = every.count("a"), every.count("b")
     lead = [unit.count("b") - unit.count("a") for unit in units]
@@ -203,7 +221,7 @@ def compare(question: str, votes: Sequence[Vote], identical: int = 0, raters: in
 
 
 def verdicts(question: str, votes: Sequence[Vote]) -> Verdicts:
-    """The share of "yes" of each system, the test of their difference, and agreement, for one question."""
+    """The share of "yes" of each system, the test of their difference, agreement; one question."""
     items = [[v.said_yes[question] for v in of] for of in by_item(votes).values()]
     a, b = ([[yes[system] for yes in of] for of in items] for system in (0, 1))
     return Verdicts(
@@ -217,11 +235,12 @@ def verdicts(question: str, votes: Sequence[Vote]) -> Verdicts:
 
 
 def flip_test(leads: Sequence[int]) -> float:
-    """Two-sided p-value of the sum of ``leads`` when the sign of each is a fair coin: the permutation test in which
-    an item's two systems change places together, over all 2^n ways at once.
+    """Two-sided p-value of the sum of ``leads`` when the sign of each is a fair coin: the
+    permutation test in which an item's two systems change places together, over all 2^n ways at
+    once.
 
-    p = P(|sum s_i d_i| >= |sum d_i|). The distribution grows by one item at a time: half of it moves up by |d_i|, half
-    down. Only sums of positive numbers are formed, so nothing cancels.
+    p = P(|sum s_i d_i| >= |sum d_i|). The distribution grows by one item at a time: half of it
+    moves up by |d_i|, half down. Only sums of positive numbers are formed, so nothing cancels.
     """
     sizes = [abs(d) for d in leads if d]
     reach = sum(sizes)
@@ -248,11 +267,12 @@ def alpha(units: Sequence[Sequence[object]]) -> float | None:
 
 
 def clustered_share(yes: Sequence[int], judged: Sequence[int]) -> Share:
-    """A share and its 95 % Wilson interval for judgements in clusters: item i has ``yes[i]`` of ``judged[i]``.
+    """A share and its 95 % Wilson interval for clusters: item i has ``yes[i]`` of ``judged[i]``.
 
-    The interval uses n / d judgements, with d the design effect: the variance of the share with items as the units
-    that were sampled, over the variance that independent judgements would have, and at least 1. Where all judgements
-    are alike, d cannot be seen, and each item counts as one judgement.
+    The interval uses n / d judgements, with d the design effect: the variance of the share with
+    items as the units that were sampled, over the variance that independent judgements would have,
+    and at least 1. Where all judgements are alike, d cannot be seen, and each item counts as one
+    judgement.
     """
     n, items = sum(judged), len(judged)
     share = sum(yes) / n
@@ -264,11 +284,3 @@ def clustered_share(yes: Sequence[int], judged: Sequence[int]) -> Share:
         size = n / max(1.0, items / (items - 1) * spread / n**2 / plain)
     low, high = wilson(share, size)
     return Share(sum(yes), n, share, low, high)
-
-
-def wilson(share: float, n: float) -> tuple[float, float]:
-    """The 95 % score interval of a share seen in ``n`` judgements."""
-    middle = share + Z * Z / (2 * n)
-    half = Z * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
-    scale = 1 + Z * Z / n
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)

@@ -1,5 +1,6 @@
-"""The one thread of a server that writes. Jobs that wait together share a transaction, so one wait for the disk serves
-them all, and every one of them is answered only after it. Knows the store and nothing of pages.
+"""The one thread of a server that writes. Jobs that wait together share a transaction, so one wait
+for the disk serves them all, and every one of them is answered only after it. Knows the store and
+nothing of pages.
 """
 
 import queue
@@ -16,7 +17,7 @@ MOST = 256  # jobs a transaction: bounds how long the first of them waits
 
 
 class Writer:
-    """Start it, ``submit`` jobs from any thread, and ``close`` it: jobs submitted before are still done."""
+    """Start it, ``submit`` jobs from any thread, and ``close`` it: earlier jobs are still done."""
 
     def __init__(self, folder: Path) -> None:
         self._jobs: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
@@ -41,14 +42,15 @@ class Writer:
                 store = store or Store(self._folder)
                 _together(store, batch)
             except Exception as error:
-                # One bad job must not spoil the others: nothing was kept, so each is done on its own.
+                # One bad job must not spoil the others: nothing was kept, so each is done on its
+                # own.
                 for job, future in batch:
                     _fail(future, error) if store is None else _alone(store, job, future)
         if store:
             store.close()
 
     def _batch(self) -> list[tuple[Job, "Future[Any]"]]:
-        """What is waiting, at least one job; nothing when the writer is to stop."""
+        """All jobs that wait, at least one; an empty list when the writer is to stop."""
         batch = []
         job = self._jobs.get()
         while job is not None:

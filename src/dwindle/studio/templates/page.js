@@ -17,6 +17,7 @@ function begin() {
     : [[0, ""], [0, offered.models[0].rule ? "plain" : "training-free"]];
   first.forEach(([model, rule]) => addAnswer(model, rule));
   element("more").addEventListener("click", () => addAnswer(0, "").querySelector("input").focus());
+  element("sample").hidden = !offered.models[0].sample;
   element("sample").addEventListener("click", () => { write(offered.models[0].sample); element("text").focus(); });
   element("text").addEventListener("input", size);
   element("text").addEventListener("keydown", event => {
@@ -33,9 +34,7 @@ function write(text) {
 }
 
 function size() {
-  const text = element("text").value;
-  const words = text.trim() ? text.trim().split(/\s+/).length : 0;
-  element("size").textContent = `${words.toLocaleString("en")} words, ${text.length.toLocaleString("en")} characters`;
+  element("size").textContent = `${element("text").value.length.toLocaleString("en")} characters`;
 }
 
 function numberField(name, value) {
@@ -134,7 +133,7 @@ function show({tasks, task}) {
   if (lines !== studio.lines) element("queue").replaceChildren(...tasks.map(queued));  // else a focused button would go
   studio.lines = lines;
   if (!task || task.number !== studio.number) return;
-  element("state").replaceChildren(...task.answers.map(described));
+  element("state").replaceChildren(...task.answers.map((answer, k) => described(answer, k, task.number)));
   shown(task);
   element("compared").hidden = !task.compared;
   if (task.compared) {
@@ -152,11 +151,13 @@ function queued(task) {
   return make("li", {}, pick, active ? stop : null);
 }
 
-function described(answer, k) {
+function described(answer, k, number) {
+  const ended = answer.view && answer.state !== "writing";
   return make("article", {class: `said system s${k % 8}`},
     make("h3", {}, answer.name, make("span", {class: `quiet ${answer.state}`}, STATES[answer.state])),
     answer.figures.length ? make("p", {class: "figures"}, answer.figures.join(" \u00b7 ")) : null,
-    ...answer.notes.map(note => make("p", {class: "missing"}, note)));
+    ...answer.notes.map(note => make("p", {class: "missing"}, note)),
+    ended ? make("p", {class: "figures"}, make("a", {href: `tasks/${number}/${k}.svg`, download: ""}, "Picture of what was left out")) : null);
 }
 
 // The coverage view of the report. It stays while the same outputs are written, so that what was chosen in it stays.

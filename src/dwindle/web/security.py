@@ -1,7 +1,7 @@
-"""What keeps strangers out: tokens, proofs that a form is ours, limits on how often, and the headers of each answer.
+"""Keeps strangers out: tokens, proofs that a form is ours, rate limits, headers of answers.
 
-A token is the only key a rater or the owner has. It is 256 bits from the system's randomness, stands in the link,
-and is stored as its SHA-256. Knows nothing of ballots or pages.
+A token is the only key that a visitor has. It is 256 bits from the system's randomness, stands in
+the link, and is stored as its SHA-256. Knows no page.
 """
 
 import hashlib
@@ -15,8 +15,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
+    "'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for "
+    "'script'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -33,7 +35,7 @@ def new_token() -> str:
 
 
 def digest(token: str) -> bytes:
-    """What is stored of a token: from it no token can be found, and tokens need no slow hash at 256 bits."""
+    """The stored form of a token, which cannot be inverted; 256 bits need no slow hash."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -43,7 +45,7 @@ def same(one: bytes, two: bytes) -> bool:
 
 
 def proof(key: bytes, *of: str | int) -> str:
-    """The hidden field of a form: only a page that this study made for this rater and this place can hold it."""
+    """The hidden field of a form: only a page made with this key, for these values, has it."""
     return hmac.new(key, ":".join(map(str, of)).encode(), hashlib.sha256).hexdigest()
 
 
@@ -52,13 +54,17 @@ def proves(key: bytes, claim: str, *of: str | int) -> bool:
 
 
 class Limiter:
-    """Buckets of permissions, one a name: each holds at most ``burst`` and refills at ``rate`` a second.
+    """Buckets of permissions by name: each holds at most ``burst``, refills ``rate`` a second.
 
     Remembers the last ``names`` names only, so its memory is bounded whoever asks.
     """
 
     def __init__(
-        self, rate: float, burst: float, names: int = 4096, clock: Callable[[], float] = time.monotonic
+        self,
+        rate: float,
+        burst: float,
+        names: int = 4096,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rate, self._burst, self._names, self._clock = rate, burst, names, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -75,7 +81,7 @@ class Limiter:
 
 
 class Guard:
-    """Adds the headers to every answer, errors included. Pages are never stored by a browser: they hold answers."""
+    """Adds headers to every answer, errors too. No browser stores a page, for it may be private."""
 
     def __init__(self, app: ASGIApp, policy: str = HEADERS["Content-Security-Policy"]) -> None:
         self._app = app

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwindle.study import security
-from dwindle.study.security import Limiter
+from dwindle.web import security
+from dwindle.web.security import Limiter
 
 
 def test_tokens_are_long_and_differ():

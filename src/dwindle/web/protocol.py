@@ -1,8 +1,8 @@
-"""The HTTP protocol of the study's server, bounded: how long a request may be, how long it may take to arrive, and how
-many connections may wait for one. Knows nothing of pages.
+"""The HTTP protocol of the server, bounded: how long a request may be, how long it may take to
+arrive, and how many connections may wait for one. Knows nothing of pages.
 
-uvicorn's own protocol has no such bounds: one endless header is collected in quadratic time, and connections that never
-say anything are kept for ever.
+uvicorn's own protocol has no such bounds: one endless header is collected in quadratic time, and
+connections that never say anything are kept for ever.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ LONGEST_HEAD = 32 * 1024
 LONGEST_REQUEST = 1024 * 1024
 """Bytes of a whole request; a form is refused much earlier, by a page."""
 SLOWEST_HEAD = 10.0
-"""Seconds from the opening of a connection, or a request's first byte, to the end of its headers."""
+"""Seconds from the opening of a connection, or a request's first byte, to its headers' end."""
 SLOWEST_BODY = 30.0
 """Seconds from there to its last byte."""
 MOST_WAITING = 500
-"""Connections whose request has not arrived. The oldest makes room: a browser sends its request at once."""
+"""Connections without a request yet. The oldest makes room: browsers send theirs at once."""
 TOO_LONG_A_HEAD = "431 Request Header Fields Too Large"
 
 
@@ -29,6 +29,7 @@ class Bounded(HttpToolsProtocol):
 
     _timer: asyncio.TimerHandle | None = None
     _received = _head = 0
+    _spoke = False
     _limit = LONGEST_HEAD
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -42,10 +43,13 @@ class Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._spoke = True
         self._received += len(data)
         super().data_received(data)
         if self._received > self._limit:
-            self._refuse(TOO_LONG_A_HEAD if self._limit == LONGEST_HEAD else "413 Content Too Large")
+            self._refuse(
+                TOO_LONG_A_HEAD if self._limit == LONGEST_HEAD else "413 Content Too Large"
+            )
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -85,8 +89,15 @@ class Bounded(HttpToolsProtocol):
         self.waiting.pop(self, None)
 
     def _refuse(self, status: str) -> None:
-        """One line, and the end: no browser sends such a thing."""
+        """One line, and the end: no browser sends such a thing.
+
+        A connection that never said anything hears nothing: browsers open one in advance, and would
+        take the line for the answer to a request that they send at that very moment.
+        """
         self._expect_nothing()
         if not self.transport.is_closing():
-            self.transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+            if self._spoke:
+                self.transport.write(
+                    f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+                )
             self.transport.close()
