@@ -6,20 +6,28 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle.folder import coverage_file, names, traces
-from dwindle.models.places import places
+from dwindle.models.token_offsets import places
+from dwindle.runfiles import coverage_file, names, traces
 
-WORDS = "the mayor closed a bridge and children went by ferry to school on friday while ships waited".split()  # noqa: SIM905
-NASTY = "</script><script>document.title='broken'</script><img src=x onerror='document.title=0'> & {{ 7*7 }} \u202e"
+WORDS = """the mayor closed a bridge and children went by ferry to school on friday while ships
+waited""".split()  # noqa: SIM905
+NASTY = (
+    "</script><script>document.title='broken'</script><img src=x onerror='document.title=0'> & {{ "
+    "7*7 }} \u202e"
+)
 
 
 def records(seed, count=12, sources=True, references=True):
-    """Outputs of a made system: the sources and references are the same for every seed, the outputs are not."""
+    """Outputs of a made system: the sources and references are the same for every seed, the outputs
+    are not."""
     made = []
     for i in range(count):
         fixed, rng = random.Random(i), random.Random(f"{seed} {i}")
         source = [" ".join(fixed.choices(WORDS, k=9)) + " ." for _ in range(6)]
-        record = {"id": f"item-{i}", "hypothesis": "\n".join([rng.choice(source), " ".join(rng.choices(WORDS, k=7))])}
+        record = {
+            "id": f"item-{i}",
+            "hypothesis": "\n".join([rng.choice(source), " ".join(rng.choices(WORDS, k=7))]),
+        }
         if sources:
             record["source"] = "\n".join(source)
         if references:
@@ -31,14 +39,21 @@ def records(seed, count=12, sources=True, references=True):
 def plain(path, seed=0, **how):
     """A plain outputs.jsonl."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records(seed, **how)), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(record) + "\n" for record in records(seed, **how)), encoding="utf-8"
+    )
     return path
 
 
 def recipe(rule="plain", **changes):
     made = {
         "data": {"corpus": "newsroom", "size": {"train": 100, "dev": 10, "test": 12}},
-        "model": {"kind": "pointer-generator", "rule": rule, "source_length": 400, "coverage": False},
+        "model": {
+            "kind": "pointer-generator",
+            "rule": rule,
+            "source_length": 400,
+            "coverage": False,
+        },
         "training": {"steps": 10},
         "decoding": {"beams": 4, "length_norm": "none", "block_ngrams": 0},
         "metrics": ["rouge"],
@@ -53,15 +68,19 @@ def recipe(rule="plain", **changes):
 def run(folder, seed=0, given=None, coverage=True, **how):
     """A run folder as ``dwindle run`` leaves it, without a model."""
     plain(folder / "outputs.jsonl", seed, **how)
-    (folder / "recipe.yaml").write_text(json.dumps(given or recipe()), encoding="utf-8")  # JSON is YAML
-    (folder / "run.json").write_text(json.dumps({"seed": seed, "stages": {"train": {}, "generate": {}}}))
+    # JSON is YAML
+    (folder / "recipe.yaml").write_text(json.dumps(given or recipe()), encoding="utf-8")
+    (folder / "run.json").write_text(
+        json.dumps({"seed": seed, "stages": {"train": {}, "generate": {}}})
+    )
     if coverage:
         _covered(folder, records(seed, **how))
     return folder
 
 
 def _covered(folder, made):
-    """A coverage file, its positions the words of the source and an end token, and a trace of the first item."""
+    """A coverage file, its positions the words of the source and an end token, and a trace of the
+    first item."""
     rng = np.random.default_rng(0)
     covered, at = {}, {}
     for k, record in enumerate(made):
@@ -74,7 +93,11 @@ def _covered(folder, made):
             words = [f" {word}" for word in output.split()]
             traces.write(
                 folder / names.TRACES,
-                [traces.Trace(record["id"], source, tokens, at[record["id"]], words, rows, rows / 2)],
+                [
+                    traces.Trace(
+                        record["id"], source, tokens, at[record["id"]], words, rows, rows / 2
+                    )
+                ],
             )
     coverage_file.write(folder / "coverage.npz", covered, at)
 

@@ -1,7 +1,7 @@
 """Attention that remembers what it has already used.
 
-The public names are imported when they are first used: ``import dwindle`` alone does not even import torch, which keeps
-the command's help and completion quick.
+The public names are imported when they are first used: ``import dwindle`` alone does not even
+import torch, which keeps the command's help and completion quick.
 """
 
 from importlib import import_module
@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dwindle.attaching.handle import Handle, attach, detach, handle_of, source_span
     from dwindle.attaching.record import Record, record
+    from dwindle.auditing.audit import omissions
+    from dwindle.auditing.auditor import Auditor
+    from dwindle.auditing.choose import listeners
+    from dwindle.auditing.listeners import Finding, Listeners
+    from dwindle.auditing.repair import repair
+    from dwindle.auditing.reverse import Reverse
     from dwindle.core.certify import Certificate, certify
     from dwindle.core.concave import BoxCox, Concave, Identity, Log, Power
     from dwindle.core.coverage import Coverage
     from dwindle.core.functional import attention
     from dwindle.core.notation import rule
     from dwindle.core.rules import Dim, DyDim, Plain, Rule
-    from dwindle.listening.audit import omissions
-    from dwindle.listening.choose import listeners
-    from dwindle.listening.listeners import Finding, Listeners
-    from dwindle.listening.repair import repair
-    from dwindle.metrics.evaluate import evaluate
+    from dwindle.metrics.evaluate import compare, evaluate
     from dwindle.models.loading import from_pretrained
+    from dwindle.training.watch import Watch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
+    "Auditor",
     "BoxCox",
     "Certificate",
     "Concave",
@@ -40,10 +44,13 @@ __all__ = [
     "Plain",
     "Power",
     "Record",
+    "Reverse",
     "Rule",
+    "Watch",
     "attach",
     "attention",
     "certify",
+    "compare",
     "detach",
     "evaluate",
     "from_pretrained",
@@ -65,12 +72,15 @@ _HOMES = {
     "core.functional": ["attention"],
     "core.notation": ["rule"],
     "core.rules": ["Dim", "DyDim", "Plain", "Rule"],
-    "listening.audit": ["omissions"],
-    "listening.choose": ["listeners"],
-    "listening.listeners": ["Finding", "Listeners"],
-    "listening.repair": ["repair"],
-    "metrics.evaluate": ["evaluate"],
+    "auditing.audit": ["omissions"],
+    "auditing.auditor": ["Auditor"],
+    "auditing.choose": ["listeners"],
+    "auditing.listeners": ["Finding", "Listeners"],
+    "auditing.reverse": ["Reverse"],
+    "auditing.repair": ["repair"],
+    "metrics.evaluate": ["compare", "evaluate"],
     "models.loading": ["from_pretrained"],
+    "training.watch": ["Watch"],
 }
 _HOME = {name: f"dwindle.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -3,11 +3,19 @@
 import pytest
 
 from dwindle.cli.main import main
+from dwindle.models import place
+
+
+@pytest.fixture(autouse=True)
+def _no_hub(monkeypatch):
+    """Tests reach no network: every name is taken to be on the hub."""
+    monkeypatch.setattr(place, "_ask_hub", lambda name: None)
 
 
 @pytest.fixture
 def run(capsys):
-    """Runs ``dwindle ARGUMENTS`` and gives its exit code, what it printed, and what it complained."""
+    """Runs ``dwindle ARGUMENTS`` and gives its exit code, what it printed, and what it
+    complained."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stop:

@@ -10,13 +10,17 @@ from dwindle.bench import model as bench
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
 from dwindle.models.pointer_generator.model import PointerGenerator
 
-SHAPE = {f"{side}_{k}": n for side in ("encoder", "decoder") for k, n in (("layers", 2), ("ffn_dim", 8))}
+SHAPE = {
+    f"{side}_{k}": n for side in ("encoder", "decoder") for k, n in (("layers", 2), ("ffn_dim", 8))
+}
 HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
 
 
 @pytest.fixture
 def model():
-    return hf.BartForConditionalGeneration(hf.BartConfig(vocab_size=20, d_model=8, **SHAPE, **HEADS))
+    return hf.BartForConditionalGeneration(
+        hf.BartConfig(vocab_size=20, d_model=8, **SHAPE, **HEADS)
+    )
 
 
 def test_inspect(run, model, tmp_path):
@@ -53,7 +57,10 @@ def test_inspect_without_a_rule(run, model, tmp_path):
     [
         (["inspect", "/nowhere"], "has no config.json"),
         (["bench", "model", "--config", "bart"], "choose one of bart-base, bart-large, marian-big"),
-        (["bench", "model", "--part", "speed"], "choose from step, step-added, generate, generate-added, memory"),
+        (
+            ["bench", "model", "--part", "speed"],
+            "choose from step, step-added, generate, generate-added, memory",
+        ),
         (["bench", "model", "--source", "2000"], "see 'dwindle bench model --help'"),
     ],
 )
@@ -80,7 +87,10 @@ def test_bench_model(run, monkeypatch):
     monkeypatch.setattr(bench, "bench", lambda what, seconds, parts: figures)
     code, out, _ = run("bench", "model", "--config", "bart-large")
     assert code == 0
-    assert all(x in out for x in ("random weights", "last 7 layers", "x 1.010", "x 0.990", "+0.50%", "2000 MB"))
+    assert all(
+        x in out
+        for x in ("random weights", "last 7 layers", "x 1.010", "x 0.990", "+0.50%", "2000 MB")
+    )
     found = json.loads(run("bench", "model", "--json", "--layers", "3")[1])
     assert found["setting"]["layers"] == 3
     assert found["step"] == figures["step"]

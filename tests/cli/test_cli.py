@@ -23,15 +23,22 @@ def test_help_names_every_verb(run):
             "inspect",
             "score",
             "compare",
-            "audit",
+            "paper",
             "bench",
             "study",
         )
     )
 
 
+def test_an_old_verb_works_and_names_the_new_one(run):
+    code, out, err = run("audit", "--json")
+    assert (code, out) == (0, run("paper", "--json")[1])
+    assert err == "dwindle: 'audit' is now 'dwindle paper'; the next version drops the old name\n"
+    assert "audit" not in run("--help")[1]
+
+
 def test_version(run):
-    assert run("--version")[:2] == (0, "dwindle 0.1.0\n")
+    assert run("--version")[:2] == (0, "dwindle 0.2.0\n")
 
 
 def test_rules_lists_functions_and_presets(run):

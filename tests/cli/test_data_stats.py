@@ -11,7 +11,9 @@ from dwindle.metrics.corpus import statistics
 
 
 def test_a_made_world(run):
-    code, out, err = run("data", "stats", "newsroom", "size.train=30", "size.dev=10", "size.test=20")
+    code, out, err = run(
+        "data", "stats", "newsroom", "size.train=30", "size.dev=10", "size.test=20"
+    )
     assert (code, err) == (0, "")
     rows = [line.rsplit(maxsplit=3) for line in out.splitlines()]
     assert rows[0] == ["newsroom", "train", "dev", "test"]
@@ -23,12 +25,21 @@ def test_a_made_world(run):
 
 def test_json_is_the_counts(run):
     code, out, _ = run(
-        "data", "stats", "phrasebook", "data.size.test=25", "phrasebook.row=2", "--splits", "test", "--json"
+        "data",
+        "stats",
+        "phrasebook",
+        "data.size.test=25",
+        "phrasebook.row=2",
+        "--splits",
+        "test",
+        "--json",
     )
     assert code == 0
     record = json.loads(out)
     knobs = DataSettings("phrasebook").phrasebook.__class__(row=2)
-    expected = statistics(load(DataSettings("phrasebook", size=Size(test=25), phrasebook=knobs), "test"))
+    expected = statistics(
+        load(DataSettings("phrasebook", size=Size(test=25), phrasebook=knobs), "test")
+    )
     assert (record["corpus"], record["size"]) == ("phrasebook", 25)
     assert record["splits"]["test"]["source_words"] == expected.source_words
     assert record["splits"]["test"]["novelty"] == list(expected.novelty)
@@ -45,7 +56,9 @@ def test_a_folder_with_empty_pairs(run, tmp_path):
     arguments = ("lines", "source=en", "target=de", "--path", str(tmp_path), "--splits", "train")
     code, out, err = run("data", "stats", *arguments)
     assert code == 0
-    assert err.startswith("dwindle: 1 of 3 training pairs have an empty source or reference and are left out")
+    assert err.startswith(
+        "dwindle: 1 of 3 training pairs have an empty source or reference and are left out"
+    )
     assert "vocabulary of sources" in out
 
 

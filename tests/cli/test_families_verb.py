@@ -21,7 +21,9 @@ def run(capsys, *arguments: str) -> str:
 
 
 def test_the_page_is_what_the_command_prints(capsys):
-    assert PAGE.read_text(encoding="utf-8") == run(capsys, "--md"), "run: dwindle families --md > docs/FAMILIES.md"
+    assert PAGE.read_text(encoding="utf-8") == run(capsys, "--md"), (
+        "run: dwindle families --md > docs/FAMILIES.md"
+    )
 
 
 def test_the_table_names_every_family(capsys):

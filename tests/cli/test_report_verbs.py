@@ -15,7 +15,9 @@ TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."
 def test_a_report_of_files_and_runs(run, tmp_path):
     paths = [str(folders.plain(tmp_path / "a.jsonl", 1)), str(folders.run(tmp_path / "run", 2))]
     out = [str(tmp_path / name) for name in ("r.html", "r-tradeoff.svg", "r.md", "r.tex")]
-    code, said, complained = run("report", *paths, "--out", out[0], "--md", out[2], "--latex", out[3], "--lead3")
+    code, said, complained = run(
+        "report", *paths, "--out", out[0], "--md", out[2], "--latex", out[3], "--lead3"
+    )
     assert (code, complained) == (0, "")
     assert [line.split(" (")[0] for line in said.splitlines()] == out
     assert "LEAD-3" in (tmp_path / "r.html").read_text()
@@ -23,7 +25,9 @@ def test_a_report_of_files_and_runs(run, tmp_path):
 
 def test_figures_and_other_metrics(run, tmp_path):
     path, drawn = str(folders.run(tmp_path / "run", 1)), tmp_path / "figures"
-    code, said, _ = run("report", path, "--out", str(tmp_path / "r.html"), "--figures", str(drawn), "-m", "bleu")
+    code, said, _ = run(
+        "report", path, "--out", str(tmp_path / "r.html"), "--figures", str(drawn), "-m", "bleu"
+    )
     assert code == 0
     names = ("figure1", "gains", "repetition", "entropy")
     files = [drawn / f"{name}.{kind}" for name in names for kind in ("png", "svg")]
@@ -35,7 +39,9 @@ def test_figures_and_other_metrics(run, tmp_path):
 def test_an_unfinished_run_is_said_and_the_rest_is_written(run, tmp_path):
     (tmp_path / "half").mkdir()
     path = str(folders.plain(tmp_path / "a.jsonl", 1))
-    code, _, complained = run("report", path, str(tmp_path / "half"), "--out", str(tmp_path / "r.html"))
+    code, _, complained = run(
+        "report", path, str(tmp_path / "half"), "--out", str(tmp_path / "r.html")
+    )
     assert code == 0
     assert complained.startswith("dwindle: ")
     assert "no outputs.jsonl" in complained
@@ -65,14 +71,18 @@ def test_nothing_to_report_in_one_sentence(run, tmp_path, monkeypatch, arguments
 def model(tmp_path_factory):
     """A small pointer-generator that was never trained."""
     folder = tmp_path_factory.mktemp("model") / "small"
-    settings = ModelSettings("pointer-generator", size="tiny", vocabulary=40, source_length=40, rule="dim:log")
+    settings = ModelSettings(
+        "pointer-generator", size="tiny", vocabulary=40, source_length=40, rule="dim:log"
+    )
     build.save(*build.build(settings, lambda: iter([(TEXT, TEXT)] * 3), seed=1), folder)
     return str(folder)
 
 
 def test_coverage_of_a_file_and_of_a_pipe(run, model, tmp_path, monkeypatch):
     (tmp_path / "text").write_text(TEXT)
-    code, said, _ = run("coverage", model, "--text", str(tmp_path / "text"), "--out", str(tmp_path / "c.html"))
+    code, said, _ = run(
+        "coverage", model, "--text", str(tmp_path / "text"), "--out", str(tmp_path / "c.html")
+    )
     assert code == 0
     assert "small (dim:log)" in said
     assert all(sentence in said for sentence in TEXT.split("\n"))
@@ -91,7 +101,9 @@ def test_coverage_says_first_what_the_model_cannot_know(run, model, tmp_path):
     (tmp_path / "text").write_text("Zwei fremde Worte reichen hier nicht aus", encoding="utf-8")
     code, _, complained = run("coverage", model, "--text", str(tmp_path / "text"), "--json")
     assert code == 0
-    assert complained.startswith("dwindle: 7 of the 7 words of this text are not in the vocabulary of small")
+    assert complained.startswith(
+        "dwindle: 7 of the 7 words of this text are not in the vocabulary of small"
+    )
 
 
 def test_coverage_does_not_wait_in_silence(run, model, monkeypatch):
@@ -130,4 +142,25 @@ def test_coverage_says_what_is_wrong_in_one_sentence(run, model, tmp_path, monke
         code, _, complained = run("coverage", *arguments)
         assert code == 2
         assert complained.startswith("dwindle: ")
+        assert complained.count("\n") == 1
+
+
+def test_a_report_of_line_aligned_files(run, tmp_path):
+    """The same options as ``score``; a system is named after its file, and the task is told from
+    the texts."""
+    source, reference, output = tmp_path / "test.en", tmp_path / "test.fr", tmp_path / "ours.txt"
+    source.write_text("the ferry was late today\nit rained again on monday\n")
+    reference.write_text("le bac avait du retard\nil pleuvait encore lundi\n")
+    output.write_text("le bac avait du retard\nil pleuvait lundi\n")
+    files = ("--hyp", str(output), "--ref", str(reference), "--src", str(source))
+    code, _, complained = run("report", *files, "--out", str(tmp_path / "r.html"))
+    assert (code, complained) == (0, "")
+    text = (tmp_path / "r.html").read_text()
+    assert "<h1>ours</h1>" in text
+    assert '<th scope="col">BLEU</th>' in text
+    code, _, _ = run("report", *files, "--task", "text", "--out", str(tmp_path / "r.html"))
+    assert '<th scope="col">ROUGE-1</th>' in (tmp_path / "r.html").read_text()
+    for more in (("--task", "poem"), (str(folders.plain(tmp_path / "a.jsonl")),)):
+        code, _, complained = run("report", *files, *more)
+        assert code == 2
         assert complained.count("\n") == 1

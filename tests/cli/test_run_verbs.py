@@ -1,4 +1,5 @@
-"""``recipes``, ``run``, ``train``, ``generate``, ``score RUN``, ``arena`` and ``demo`` as a user types them."""
+"""``recipes``, ``run``, ``train``, ``generate``, ``score RUN``, ``arena`` and ``demo`` as a user
+types them."""
 
 import json
 import sys
@@ -8,8 +9,14 @@ import pytest
 from dwindle.runs import job, recipe, steps
 
 TINY = [
-    *("data.size={train: 8, dev: 2, test: 4}", "model.size=tiny", "model.vocabulary=300", "model.source_length=24"),
-    *("training.steps=2", "training.batch_size=2", "decoding.min_length=1", "decoding.max_length=5"),
+    "data.size={train: 8, dev: 2, test: 4}",
+    "model.size=tiny",
+    "model.vocabulary=300",
+    "model.source_length=24",
+    "training.steps=2",
+    "training.batch_size=2",
+    "decoding.min_length=1",
+    "decoding.max_length=5",
 ]
 
 
@@ -22,9 +29,31 @@ def trained(tmp_path_factory):
 def test_recipes_are_listed(run):
     code, out, _ = run("recipes")
     assert code == 0
-    line = next(line for line in out.splitlines() if line.startswith("cnndm/pg-dim "))
-    assert "Table 1: PG + Dim" in line
-    assert "a GPU" in line
+    line = next(line for line in out.splitlines() if line.startswith("nyt50 "))
+    assert line.split() == ["nyt50", "7", "Table", "2:", "BertSum", "on", "NYT50"]
+    assert len(out.splitlines()) < 24  # one screen
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+
+
+def test_the_recipes_of_a_task_are_a_table_of_changes(run):
+    code, out, _ = run("recipes", "nyt50")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    shared = "data corpus=nyt50 ptb=true lowercase=true presumm=true"
+    assert lines[2] == shared.split()  # what they share, on top
+    row = next(k for k, words in enumerate(lines) if words[:1] == ["nyt50/bertsum-dydim"])
+    assert "(Table 2: BertSum + DyDim)" in out.splitlines()[row]
+    changes = "of bertsum-dim: model.rule=paper:bert-dydim training.steps=15000"
+    assert lines[row + 1] == changes.split()
+
+
+def test_a_file_with_arms_is_listed_checked_and_run_by_arm(run, tmp_path):
+    file = tmp_path / "mine.yaml"
+    assert run("recipes", "copy", "newsroom", str(file))[0] == 0
+    assert f"{file.stem}/dim " in run("recipes", str(file))[1]
+    assert "is a task of 10 recipes: base, plain, cov" in run("recipes", "check", str(file))[1]
+    assert "is a recipe: Dim" in run("recipes", "check", f"{file}/dim")[1]
+    assert f"name one of them, such as {file}/base" in run("run", str(file))[2]
 
 
 def test_recipes_are_listed_by_a_word(run):
@@ -50,6 +79,9 @@ def test_a_recipe_is_shown_as_its_file_or_in_full(run):
     code, out, _ = run("recipes", "show", "cnndm/pg-dim")
     assert code == 0
     assert out.startswith("# dwindle run cnndm/pg-dim\n")
+    assert '# Table 1, row "PG + Dim": PG continued for 10,000 iterations' in out
+    assert "\nbase: cnndm/pg\n" in out
+    assert "\narms:\n" in run("recipes", "show", "cnndm")[1]
     code, out, _ = run("recipes", "show", "cnndm/pg-dim", "--full", "training.steps=7")
     assert code == 0
     assert "  steps: 7\n" in out
@@ -66,14 +98,20 @@ def test_a_recipe_is_copied_and_the_copy_is_one(run, tmp_path):
     code, _, err = run("recipes", "copy", "newsroom/dim", str(file))
     assert code == 2
     assert "is there already" in err
-    assert "end its name in .yaml" in run("recipes", "copy", "newsroom/dim", str(tmp_path / "mine.txt"))[2]
+    assert (
+        "end its name in .yaml"
+        in run("recipes", "copy", "newsroom/dim", str(tmp_path / "mine.txt"))[2]
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["run", "newsroom/bas"], "did you mean newsroom/base?"),
-        (["run", "newsroom/base", "trainin.steps=2"], "no key is called trainin: did you mean training?"),
+        (
+            ["run", "newsroom/base", "trainin.steps=2"],
+            "no key is called trainin: did you mean training?",
+        ),
         (["run", "newsroom/base", "training.steps"], "write key=value"),
         (["recipes", "check", "none.yaml"], "there is no none.yaml"),
         (["train", "nowhere"], "nowhere holds no run"),
@@ -129,7 +167,8 @@ def test_score_of_a_run_with_other_metrics_adds_them_to_its_scores(run, trained)
     code, out, _ = run("score", str(trained.path), "--json")
     assert json.loads(out)["scores"] == known
     assert json.loads(file.read_text())["scores"] == known + added
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"outputs": "others"}))  # scores of other outputs
+    # scores of other outputs
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"outputs": "others"}))
     run("score", str(trained.path))
     assert file.read_text() == before
 
@@ -170,7 +209,15 @@ def test_what_is_not_installed_is_named(run, tmp_path, monkeypatch):
 
 def test_arena_prints_a_table(run, tmp_path):
     started = [f"start.{change}" for change in TINY]
-    arguments = ["newsroom/plain", "newsroom/dim", *TINY, *started, "metrics=[rouge1]", "--seeds", "1"]
+    arguments = [
+        "newsroom/plain",
+        "newsroom/dim",
+        *TINY,
+        *started,
+        "metrics=[rouge1]",
+        "--seeds",
+        "1",
+    ]
     code, out, _ = run("arena", *arguments, "--out", str(tmp_path))
     assert code == 0
     assert "difference to plain" in out
@@ -185,7 +232,9 @@ def test_the_demo_ends_with_a_table_and_a_report(run, tmp_path, monkeypatch):
     read = recipe.read
     small = [*TINY, *(f"start.{change}" for change in TINY)]
     monkeypatch.setattr(
-        recipe, "read", lambda name, changes=(): read(name, small if str(name).startswith("demo/") else changes)
+        recipe,
+        "read",
+        lambda name, changes=(): read(name, small if str(name).startswith("demo/") else changes),
     )
     code, out, err = run("demo", "--out", str(tmp_path))
     assert code == 0, err
@@ -198,5 +247,12 @@ def test_a_plan_is_printed_and_nothing_is_made(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run("run", "newsroom/dim", *TINY, "--plan")
     assert (code, err) == (0, "")
-    assert [line.split()[0] for line in out.splitlines()] == ["read", "train", "train", "decode", "memory", "disk"]
+    assert [line.split()[0] for line in out.splitlines()] == [
+        "read",
+        "train",
+        "train",
+        "decode",
+        "memory",
+        "disk",
+    ]
     assert not list(tmp_path.iterdir())

@@ -53,7 +53,19 @@ def test_json_has_exactly_the_promised_keys(capsys, files):
 
 
 def test_several_files_and_lead3_print_an_object_each(capsys, files):
-    code, out, _ = run(capsys, "score", *files, "--lead3", "-m", "rouge1", "--json", "--seed", "5", "--resamples", "50")
+    code, out, _ = run(
+        capsys,
+        "score",
+        *files,
+        "--lead3",
+        "-m",
+        "rouge1",
+        "--json",
+        "--seed",
+        "5",
+        "--resamples",
+        "50",
+    )
     scored = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert [s["file"] for s in scored] == [*files, f"LEAD-3 of {files[0]}"]
@@ -75,7 +87,14 @@ def test_order_of_lines_and_workers_change_nothing(capsys, files, tmp_path):
 def test_one_system_is_a_list_of_metrics_and_signatures_are_asked_for(capsys, files):
     code, out, _ = run(capsys, "score", files[0])
     assert code == 0
-    for name in ("rouge1 ↑", "repetition4 ↓", "novelty5", "layoutL-reverse ↓", "length", "sentences"):
+    for name in (
+        "rouge1 ↑",
+        "repetition4 ↓",
+        "novelty5",
+        "layoutL-reverse ↓",
+        "length",
+        "sentences",
+    ):
         assert f"\n{name} " in out
     assert "rouge1|" not in out
     out = run(capsys, "score", files[0], "--signatures")[1]
@@ -84,7 +103,8 @@ def test_one_system_is_a_list_of_metrics_and_signatures_are_asked_for(capsys, fi
 
 @pytest.mark.parametrize("verb", ["score", "compare"])
 def test_no_number_and_no_name_is_cut_on_any_terminal(capsys, files, monkeypatch, verb):
-    """What stands on 80 or 40 columns is what stands on 240: only the breaks between blocks differ."""
+    """What stands on 80 or 40 columns is what stands on 240: only the breaks between blocks
+    differ."""
     long = "a-system-with-quite-a-long-name"
     monkeypatch.setenv("FORCE_COLOR", "")
     words = {}
@@ -113,23 +133,54 @@ def test_names_are_those_of_the_files_or_as_given(capsys, files, tmp_path):
 
 def test_halves(capsys, files):
     _, out, _ = run(capsys, "score", files[0], "-m", "bleu", "--halves", "--json")
-    assert [s["metric"] for s in json.loads(out)["scores"]] == ["bleu", "bleu/short", "bleu/long", "bleu/gap"]
+    assert [s["metric"] for s in json.loads(out)["scores"]] == [
+        "bleu",
+        "bleu/short",
+        "bleu/long",
+        "bleu/gap",
+    ]
 
 
 def test_line_aligned_files(capsys, tmp_path):
     for name, text in {"h": "a b c d\ne f\n", "r": "a b c d\ne g\n", "s": "x\ny\n"}.items():
         (tmp_path / name).write_text(text)
     hyp, ref, src = (str(tmp_path / name) for name in "hrs")
-    code, out, _ = run(capsys, "score", "--hyp", hyp, "--ref", ref, "--src", src, "-m", "rouge1,novelty1", "--json")
+    code, out, _ = run(
+        capsys, "score", "--hyp", hyp, "--ref", ref, "--src", src, "-m", "rouge1,novelty1", "--json"
+    )
     assert code == 0
     assert [s["value"] for s in json.loads(out)["scores"]] == [75, 100]
-    code, out, _ = run(capsys, "compare", "--hyp", hyp, "--hyp", ref, "--ref", ref, "-m", "rouge1", "--json")
+    code, out, _ = run(
+        capsys, "compare", "--hyp", hyp, "--hyp", ref, "--ref", ref, "-m", "rouge1", "--json"
+    )
     assert code == 0
     assert json.loads(out.splitlines()[1])["scores"][0]["difference"] == 25
 
 
+def test_less_repetition_wins(capsys, tmp_path):
+    """Where less is better, a clear improvement wins every resample."""
+    files = []
+    for name, written in (("base", "a b c a b c a b c {}"), ("other", "a b c d e f {}")):
+        files.append(tmp_path / f"{name}.jsonl")
+        lines = [
+            {"id": n, "reference": "a b c", "hypothesis": written.format(n)} for n in range(20)
+        ]
+        files[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = ("compare", *map(str, files), "-m", "repetition3,rouge1", "--resamples", "40")
+    code, out, _ = run(capsys, *asked, "--json")
+    less, more = json.loads(out.splitlines()[1])["scores"]
+    assert code == 0
+    assert less["difference"] < 0
+    assert less["difference_high"] < 0
+    assert (less["wins"], more["wins"]) == (1.0, 1.0)
+    shown = [line.split() for line in run(capsys, *asked)[1].splitlines()]
+    assert next(line for line in shown if line[:1] == ["other"] and len(line) > 6)[-3] == "100.0"
+
+
 def test_compare(capsys, files):
-    code, out, _ = run(capsys, "compare", *files, files[0], "-m", "rouge1,bleu", "--resamples", "200", "--json")
+    code, out, _ = run(
+        capsys, "compare", *files, files[0], "-m", "rouge1,bleu", "--resamples", "200", "--json"
+    )
     assert code == 0
     base, other, same = [json.loads(line) for line in out.splitlines()]
     assert list(base["scores"][0]) == ["metric", "value", "low", "high", "signature"]
@@ -147,7 +198,8 @@ def test_compare(capsys, files):
 def test_empty_hypotheses_are_reported(capsys, tmp_path):
     path = tmp_path / "o.jsonl"
     path.write_text(
-        '{"id": "x", "reference": "a b", "hypothesis": ""}\n{"id": "y", "reference": "a", "hypothesis": "a"}'
+        '{"id": "x", "reference": "a b", "hypothesis": ""}\n{"id": "y", "reference": "a", '
+        '"hypothesis": "a"}'
     )
     code, out, err = run(capsys, "score", str(path), "-m", "rouge1", "--json")
     assert code == 0
@@ -166,7 +218,10 @@ def test_a_source_without_sentences_is_reported(capsys, tmp_path):
     ("arguments", "sentence"),
     [
         (["score"], "name outputs.jsonl files, or line-aligned files"),
-        (["score", "nowhere.jsonl"], "nowhere.jsonl is not there: name a file of outputs, or the folder of a run"),
+        (
+            ["score", "nowhere.jsonl"],
+            "nowhere.jsonl is not there: name a file of outputs, or the folder of a run",
+        ),
         (["score", "{folder}"], "is a folder without outputs.jsonl"),
         (["compare", "--hyp", "{one}", "--ref", "nowhere"], "nowhere is not there"),
         (["score", "{latin}"], "latin, line 2 is not UTF-8"),
@@ -190,8 +245,15 @@ def test_bad_input_is_one_sentence_and_code_2(capsys, files, tmp_path, arguments
         "few": json.dumps(record(0, "one")),
         "bare": '{"id": 1, "hypothesis": "a"}\n{"id": 2, "hypothesis": "b"}',
     }
-    names = {"one": files[0], "two": files[1], "folder": str(tmp_path), "latin": str(tmp_path / "latin")}
-    (tmp_path / "latin").write_bytes(json.dumps(record(0, "one")).encode() + b'\n{"id": 1, "hypothesis": "caf\xe9"}')
+    names = {
+        "one": files[0],
+        "two": files[1],
+        "folder": str(tmp_path),
+        "latin": str(tmp_path / "latin"),
+    }
+    (tmp_path / "latin").write_bytes(
+        json.dumps(record(0, "one")).encode() + b'\n{"id": 1, "hypothesis": "caf\xe9"}'
+    )
     for name, text in more.items():
         (tmp_path / name).write_text(text)
         names[name] = str(tmp_path / name)
@@ -219,14 +281,24 @@ def test_audit(capsys):
 
 
 def test_cider_is_of_words_and_a_text_that_is_not_tokenised_is_said(capsys, tmp_path):
-    texts = [("A man sits.", "a man sits"), ("Two dogs run!", "two dogs run"), ("Trees, and a car.", "trees and a car")]
+    texts = [
+        ("A man sits.", "a man sits"),
+        ("Two dogs run!", "two dogs run"),
+        ("Trees, and a car.", "trees and a car"),
+    ]
     path = tmp_path / "o.jsonl"
-    path.write_text("\n".join(json.dumps({"id": i, "reference": r, "hypothesis": h}) for i, (h, r) in enumerate(texts)))
+    path.write_text(
+        "\n".join(
+            json.dumps({"id": i, "reference": r, "hypothesis": h}) for i, (h, r) in enumerate(texts)
+        )
+    )
     values = {}
     for name in ("cider", "cider:spaces"):
         _, out, err = run(capsys, "score", str(path), "-m", name, "--json")
         values[name] = json.loads(out)["scores"][0]["value"]
-        assert ("3 of 6 texts" in err and "take cider, which counts words" in err) == (name == "cider:spaces")
+        assert ("3 of 6 texts" in err and "take cider, which counts words" in err) == (
+            name == "cider:spaces"
+        )
     assert values["cider"] > 3 * values["cider:spaces"]
 
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from dwindle.study import server
+from dwindle.web import server
 from tests.studio.studio_kit import Slow
 
 
@@ -26,8 +26,10 @@ def test_a_port_that_is_taken(run):
 
 def test_a_link_is_printed_and_served(run, monkeypatch):
     served = []
-    monkeypatch.setattr("dwindle.generation.author.Author", Slow)
-    monkeypatch.setattr(server, "answer", lambda app, listening: served.append(listening.getsockname()))
+    monkeypatch.setattr("dwindle.generation.interactive.Author", Slow)
+    monkeypatch.setattr(
+        server, "answer", lambda app, listening: served.append(listening.getsockname())
+    )
     code, said, _ = run("studio", "one", "two", "--port", "0")
     assert code == 0
     ((host, port),) = served

@@ -1,1 +1,1 @@
-"""The ``dwindle`` command: one file a verb. Verbs parse, call a room, and print; they compute nothing."""
+"""The ``dwindle`` command, one file a verb. Verbs parse, call a room and print; none computes."""

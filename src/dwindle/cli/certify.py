@@ -1,4 +1,4 @@
-"""``dwindle certify RULE``: exit 0 if the rule has diminishing returns, 1 with a counter-example if not."""
+"""``dwindle certify RULE``: exit 0 if the rule has diminishing returns, else 1 and an example."""
 
 import json
 from dataclasses import asdict
@@ -21,7 +21,9 @@ def certify(
     """
     certificate = dwindle.certify(rule)
     if as_json:
-        claims = {f: asdict(getattr(certificate, f)) for f in ("concave", "set_function", "diminishing")}
+        claims = {
+            f: asdict(getattr(certificate, f)) for f in ("concave", "set_function", "diminishing")
+        }
         example = certificate.counterexample
         typer.echo(
             json.dumps(
@@ -44,6 +46,12 @@ def _print(certificate: dwindle.Certificate) -> None:
     headline, *_ = str(certificate).splitlines()
     console.print(f"[bold {'green' if certificate.holds else 'red'}]{escape(headline)}")
     for claim in certificate.claims:
-        mark = "[green]✓[/]" if claim.holds and claim.proved else "[yellow]?[/]" if claim.holds else "[red]✗[/]"
+        mark = (
+            "[green]✓[/]"
+            if claim.holds and claim.proved
+            else "[yellow]?[/]"
+            if claim.holds
+            else "[red]✗[/]"
+        )
         console.print(f"{mark} {escape(claim.statement)}")
         console.print(f"  [dim]{escape(claim.because)}")

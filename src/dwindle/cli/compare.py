@@ -2,17 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 
 from dwindle.cli import systems, terminal
-from dwindle.cli.terminal import Column
 
 if TYPE_CHECKING:
     from dwindle.metrics.score import Statistics
     from dwindle.metrics.significance import PairedTest
+    from dwindle.metrics.table import Table
 
 
 def compare(
@@ -27,18 +27,25 @@ def compare(
     lead3: systems.Lead = False,
     resamples: systems.Resamples = 1000,
     seed: systems.Seed = 1,
+    bootstrap: Annotated[
+        Literal["centred", "sacrebleu"],
+        typer.Option(
+            "--bootstrap", help="p (bs): centred, or as sacrebleu has it (twice the error rate)."
+        ),
+    ] = "centred",
     workers: systems.Workers = None,
     names: systems.Names = None,
     signatures: systems.Signatures = False,
     as_json: systems.AsJson = False,
 ) -> None:
-    """Compare each OTHER with BASE by paired bootstrap and approximate randomisation on the same items.
+    """Compare each OTHER with BASE by paired bootstrap and approximate randomisation on the same
+    items.
 
     p-values are two-sided and corrected across systems (Holm). Metrics: see 'dwindle score --help'.
     """
     systems.need_metrics()
-    from dwindle.folder import outputs
     from dwindle.metrics import significance
+    from dwindle.runfiles import outputs
 
     read = systems.systems(files, hyp, ref, src, lead3)
     if len(read) < 2:
@@ -49,7 +56,7 @@ def compare(
     wanted = systems.chosen(metrics, *read)
     base, *others = [systems.reduced(system, wanted, workers) for system in read]
     first = significance.intervals(base, wanted, resamples, seed)
-    compared = significance.compare(base, others, wanted, resamples, seed)
+    compared = significance.compare(base, others, wanted, resamples, seed, bootstrap)
     if as_json:
         _echo(base, [score.record for score in first])
         for other, row in zip(others, compared, strict=True):
@@ -79,46 +86,53 @@ def _echo(statistics: "Statistics", scores: list[dict[str, Any]]) -> None:
     typer.echo(json.dumps(record, allow_nan=False))
 
 
-def _print(names: list[str], abouts: list[str], compared: "list[list[PairedTest]]", signatures: bool) -> None:
+def _print(
+    names: list[str], abouts: list[str], compared: "list[list[PairedTest]]", signatures: bool
+) -> None:
     """For each metric a heading, the base, and the others below it."""
-    from dwindle.metrics.catalogue import kind
-
     out = terminal.console()
     for name, about in zip(names, abouts, strict=True):
         out.print(f"[bold]{escape(name)}[/] ({escape(about)})", soft_wrap=True)
     out.print()
-    rows: list[tuple[str, ...]] = []
-    for column in zip(*compared, strict=True):  # one metric in all systems
-        shown = kind(column[0].score.metric)
-        heading = f"{column[0].score.metric} {shown.arrow}".rstrip()
-        rows.append((f"[cyan]{escape(heading)}[/]", "", "", "", "", "", ""))
-        rows.append((f"  {escape(names[0])}", shown.text(column[0].base), "", "", "", "", ""))
-        rows += [(f"  {escape(name)}", *_cells(test)) for name, test in zip(names[1:], column, strict=True)]
-    called, *cells = zip(*rows, strict=True)
-    headings = ("value", "difference", "95 % interval", "wins %", "p (bs)", "p (ar)")
-    terminal.show(out, called, [Column(h, c) for h, c in zip(headings, cells, strict=True)])
+    terminal.show_groups(out, _table(names, compared))
     out.print(
-        "\n[dim]wins: resamples in which the system is above the base; p: two-sided, by bootstrap (bs) and approximate "
-        "randomisation (ar), after Holm. ↑ more is better, ↓ less is; coloured where it is clearly better or worse."
+        "\n[dim]wins: resamples in which the system is better than the base; p: two-sided, by "
+        "bootstrap (bs) and "
+        "approximate randomisation (ar), after Holm. ↑ more is better, ↓ less is; coloured where "
+        "it is clearly better or worse."
         f"{'' if signatures else ' How each number was made: --signatures.'}"
     )
     for test in compared[0] if signatures else ():
         out.print(f"[dim]{escape(str(test.score.signature))}", soft_wrap=True)
 
 
-def _cells(test: "PairedTest") -> tuple[str, ...]:
-    from dwindle.metrics.catalogue import kind
+def _table(names: list[str], compared: "list[list[PairedTest]]") -> "Table":
+    """For each metric the base, and the others below it."""
+    from dwindle.metrics.catalogue import kind, with_arrow
+    from dwindle.metrics.table import Cell, Table
 
-    shown = kind(test.score.metric)
-    clear = test.holm_randomisation < 0.05 and not test.low <= 0 <= test.high
-    good = test.difference * shown.better
-    colour = (
-        "bold" if clear and not good else "bold green" if clear and good > 0 else "bold red" if clear else "not dim"
+    rows: list[tuple[str, tuple[Cell, ...]]] = []
+    for column in zip(*compared, strict=True):  # one metric in all systems
+        shown, heading = kind(column[0].metric), with_arrow(column[0].metric)
+        rows.append((heading, (Cell(names[0]), Cell(shown.text(column[0].base)), *[Cell()] * 5)))
+        for name, test in zip(names[1:], column, strict=True):
+            ps = (f"{p:.3f}" for p in (test.holm_bootstrap, test.holm_randomisation))
+            wins = f"{100 * (test.wins or 0):.1f}"
+            cells = (
+                Cell(test.text, tone=test.tone),
+                Cell(test.interval, tone="quiet"),
+                Cell(wins),
+                *map(Cell, ps),
+            )
+            rows.append((heading, (Cell(name), Cell(shown.text(test.score.value)), *cells)))
+    headings = (
+        "metric",
+        "system",
+        "value",
+        "difference",
+        "95 % interval",
+        "wins %",
+        "p (bs)",
+        "p (ar)",
     )
-    return (
-        shown.text(test.score.value),
-        f"[{colour}]{shown.text(test.difference, sign=True)}[/]",
-        f"[dim]{shown.interval(test.low, test.high)}[/]",
-        f"{100 * test.wins:.1f}",
-        *(f"{p:.3f}" for p in (test.holm_bootstrap, test.holm_randomisation)),
-    )
+    return Table("", headings, tuple(rows))

@@ -1,4 +1,5 @@
-"""``dwindle data stats CORPUS``: how many pairs, how long, how many words, how new the references are. And a sample."""
+"""``dwindle data stats CORPUS``: how many pairs, how long, how many words, how new the references
+are. And a sample."""
 
 import json
 import warnings
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer.core import TyperCommand
 
 from dwindle.cli import systems, terminal
 
@@ -28,23 +30,41 @@ def sample() -> None:
     typer.echo(article())
 
 
-@app.command("stats")
+class Stats(TyperCommand):
+    """Its help lists the corpora, which are imported for that alone."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from dwindle.data.load import CORPORA
+
+        self.help = f"{self.help}\n\nCorpora: {', '.join(CORPORA)}."
+        super().format_help(ctx, formatter)
+
+
+@app.command("stats", cls=Stats)
 def stats(
     name: Annotated[
-        str, typer.Argument(metavar="CORPUS", help="A corpus, a recipe, or a recipe's file.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="CORPUS", help="A corpus, a recipe, or a recipe's file.", show_default=False
+        ),
     ],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Settings of the data, such as size.train=1000.", show_default=False),
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Settings of the data, such as size.train=1000.",
+            show_default=False,
+        ),
     ] = None,
     path: Annotated[str | None, typer.Option(help="Where the corpus is.")] = None,
-    splits: Annotated[str, typer.Option("--splits", help="Which splits, with commas between.")] = "train,dev,test",
+    splits: Annotated[
+        str, typer.Option("--splits", help="Which splits, with commas between.")
+    ] = "train,dev,test",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count a corpus: pairs, mean lengths, vocabulary, and the novelty of its references.
 
-    Corpora: cnndm, nyt50, wmt14-en-de, wmt14-en-fr, image-paragraphs, jsonl, lines, features, and the synthetic worlds
-    newsroom, phrasebook, scenes. Novelty n: percent of the references' n-grams that are not in their source.
+    Novelty n: percent of the references' n-grams that are not in their source.
     """
     systems.need_metrics()
     from dwindle.data.load import load
@@ -62,7 +82,11 @@ def stats(
             found[split] = statistics(examples, advance)
     if as_json:
         size = sum(s.pairs for s in found.values())
-        record = {"corpus": settings.corpus, "size": size, "splits": {split: asdict(s) for split, s in found.items()}}
+        record = {
+            "corpus": settings.corpus,
+            "size": size,
+            "splits": {split: asdict(s) for split, s in found.items()},
+        }
         typer.echo(json.dumps(record, allow_nan=False))
     else:
         _print(settings.corpus, found)
@@ -74,9 +98,12 @@ def _settings(name: str, changes: list[str], path: str | None) -> "DataSettings"
     from dwindle.data.settings import DataSettings
     from dwindle.runs import schema, shelf
 
-    is_recipe = name.endswith((".yaml", ".yml")) or name in shelf.shipped()
+    is_recipe = ".yaml" in name or ".yml" in name or name in shelf.shipped()
     if not is_recipe and name not in CORPORA:
-        hint = schema.nearest(name, list(CORPORA)) or f"choose from {', '.join(CORPORA)}, or name a recipe"
+        hint = (
+            schema.nearest(name, list(CORPORA))
+            or f"choose from {', '.join(CORPORA)}, or name a recipe"
+        )
         raise ValueError(f"no corpus is called {name!r}: {hint}")
     whole = dict(shelf.mapping(name).get("data") or {}) if is_recipe else {"corpus": name}
     shelf.change(whole, [change.removeprefix("data.") for change in changes])
@@ -90,8 +117,15 @@ class _Bar:
 
     def __init__(self, what: str, total: int) -> None:
         console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        self._progress = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
         self._task = self._progress.add_task(what, total=total)
 
     def __enter__(self) -> Callable[[int], None]:

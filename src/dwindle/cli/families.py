@@ -1,4 +1,4 @@
-"""``dwindle families``: the model families that take a rule, by which path, and what was checked on each."""
+"""``dwindle families``: the model families that take a rule, by which path, and their checks."""
 
 import json
 from dataclasses import asdict
@@ -15,7 +15,9 @@ _COLOURS = {"registry": "green", "hand-written": "yellow", "refused": "red"}
 
 def families(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--md", help="Print Markdown, as in docs/FAMILIES.md.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--md", help="Print Markdown, as in docs/FAMILIES.md.")
+    ] = False,
 ) -> None:
     """List the model families of transformers that take a rule."""
     if as_json:
@@ -34,15 +36,19 @@ def markdown() -> str:
         "",
         "<!-- Made by `dwindle families --md`; a test compares the two. -->",
         "",
-        f"`dwindle.attach` was checked on {taken} families of `transformers`, each with a tiny random model",
-        "whose attention is sharp. *registry*: the family calls the library's attention functions, and the",
-        "rule is one of them. *hand-written*: the family has its own softmax, and the rule works on what it",
+        f"`dwindle.attach` was checked on {taken} families of `transformers`, each with a tiny "
+        "random model",
+        "whose attention is sharp. *registry*: the family calls the library's attention "
+        "functions, and the",
+        "rule is one of them. *hand-written*: the family has its own softmax, and the rule works "
+        "on what it",
         "returns. *refused*: `attach` raises, with the reason given here.",
         "",
         "| family | class | path | checked | remark |",
         "|---|---|---|---|---|",
         *(
-            f"| {family.name} | `{family.model}` | {family.path} | {_checked(family)} | {family.remark} |"
+            f"| {family.name} | `{family.model}` | {family.path} | {_checked(family)} | "
+            f"{family.remark} |"
             for family in FAMILIES
         ),
         "",
@@ -50,8 +56,10 @@ def markdown() -> str:
         "",
         *(f"- **{check}**: {meaning}." for check, meaning in CHECKS.items()),
         "",
-        "The rule of these checks is `dydim:log,power(0.5)` on every cross-attention layer. A family that is",
-        "not listed may work too, if its cross-attention has a known name or is named by `modules=`.",
+        "The rule of these checks is `dydim:log,power(0.5)` on every cross-attention layer. A "
+        "family that is",
+        "not listed may work too, if its cross-attention has a known name or is named by "
+        "`modules=`.",
         "The versions are those of `constraints.txt`.",
     ]
     return "\n".join(lines) + "\n"

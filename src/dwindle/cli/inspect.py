@@ -21,7 +21,10 @@ def inspect(
         typer.echo(json.dumps(found, indent=2))
         return
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{escape(found['class'] or 'unknown class')}[/] ({escape(found['model_type'] or 'no type')})")
+    console.print(
+        f"[bold]{escape(found['class'] or 'unknown class')}[/] "
+        f"({escape(found['model_type'] or 'no type')})"
+    )
     attached = found["dwindle"]
     if found["rule"] is None:
         console.print("no rule: it was saved untouched")

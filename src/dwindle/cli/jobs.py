@@ -1,4 +1,5 @@
-"""What the verbs that run recipes share: what they need installed, how they report, how they stop, how scores look."""
+"""Code that the verbs that run recipes share: checks of what is installed, reports, stopping,
+tables of scores."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,14 +10,16 @@ from rich.markup import escape
 
 from dwindle.cli import terminal
 from dwindle.cli.terminal import Column
-from dwindle.folder import processes
+from dwindle.system import processes
 
 if TYPE_CHECKING:
     from dwindle.runs.job import Job
 
 Changes = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as training.steps=100.", show_default=False),
+    typer.Argument(
+        metavar="[KEY=VALUE]...", help="Changes, such as training.steps=100.", show_default=False
+    ),
 ]
 
 
@@ -28,7 +31,9 @@ def guarded() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dwindle"):
             raise
-        raise ValueError(f"recipes need {error.name}: type pip install 'dwindle[report,runs]'") from None
+        raise ValueError(
+            f"recipes need {error.name}: type pip install 'dwindle[report,runs]'"
+        ) from None
     except KeyboardInterrupt:
         typer.echo("\ndwindle: stopped, continue with the same command", err=True)
         raise typer.Exit(130) from None
@@ -50,9 +55,14 @@ def show_scores(run: "Job") -> None:
     for s in scores.records:
         shown = kind(s["metric"])
         theirs = shown.text(published[s["metric"]]) if s["metric"] in published else ""
-        rows.append((shown.text(s["value"]), f"[dim]{shown.interval(s['low'], s['high'])}[/]", theirs))
+        rows.append(
+            (shown.text(s["value"]), f"[dim]{shown.interval(s['low'], s['high'])}[/]", theirs)
+        )
     columns = [
-        Column(h, c) for h, c in zip(("value", "95 % interval", "published"), zip(*rows, strict=True), strict=True)
+        Column(h, c)
+        for h, c in zip(
+            ("value", "95 % interval", "published"), zip(*rows, strict=True), strict=True
+        )
     ]
     console = terminal.console()
     names = [f"[cyan]{escape(s['metric'])}[/]" for s in scores.records]

@@ -1,16 +1,18 @@
-"""The command itself: its verbs, and how an error reads. One sentence, exit code 2, never a traceback."""
+"""The command itself: its verbs, and its errors. One sentence, exit code 2, never a traceback."""
 
+import re
 import sys
 
 import typer
 
 from dwindle import __version__
-from dwindle.cli.verbs import HELP, Verbs
+from dwindle.cli.verbs import HELP, Verbs, nearest
 
 app = typer.Typer(
     cls=Verbs,
-    help="Attention that remembers what it has already used.",
-    epilog="Start with 'dwindle rules', or 'dwindle certify dydim:log,power(0.5)'.",
+    help="Find what outputs repeat or leave out, and put a rule against it into a model's "
+    "attention.",
+    epilog="Example, in a clone: dwindle report docs/demo/plain.jsonl --out report.html",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP},
@@ -25,7 +27,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     pass
 
@@ -39,7 +43,11 @@ def main(arguments: list[str] | None = None) -> None:
     except FileNotFoundError as error:
         code = _complain(f"there is no {error.filename}: check its name")
     except OSError as error:
-        code = _complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        code = _complain(
+            f"{error.filename}: {error.strerror}"
+            if error.filename and error.strerror
+            else str(error)
+        )
     except typer.Abort:
         code = 130
     except Exception as error:
@@ -50,8 +58,15 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(2)
         context = getattr(error, "ctx", None)
         usage = f"{context.command_path} --help" if context else "dwindle --help"
-        code = _complain(f"{error.format_message().rstrip('.')}: see '{usage}'")
+        code = _complain(f"{error.format_message().rstrip('.')}: {_suggestion(error)}see '{usage}'")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _suggestion(error: Exception) -> str:
+    """The verb that was probably meant, where a typing slip made it unknown."""
+    typed = re.match(r"No such command '([^']*)'", error.format_message())  # type: ignore[attr-defined]
+    meant = nearest(typed[1]) if typed else None
+    return f"did you mean '{meant}'? Else " if meant else ""
 
 
 def _complain(sentence: str) -> int:

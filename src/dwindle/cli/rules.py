@@ -18,22 +18,29 @@ _ATTENTION, _STEPS = 0.2, 8
 def rules(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List every function g and every named rule.
 
-    The last column is what a rule makes of an attention of 0.20 to one position, eight steps in a row; the other 0.80
-    goes to a new position each time.
+    The last column is what a rule makes of an attention of 0.20 to one position, eight steps in a
+    row; the other 0.80 goes to a new position each time.
     """
     examples = [cls(*args) for cls in functions().values() for args in cls.examples]
     listed: dict[str, RowRule] = {str(g): Dim(g) for g in examples}
     named = {"plain": Plain(), **PRESETS}
     if as_json:
-        typer.echo(json.dumps([_entry(name, r) for name, r in [*listed.items(), *named.items()]], indent=2))
+        typer.echo(
+            json.dumps([_entry(name, r) for name, r in [*listed.items(), *named.items()]], indent=2)
+        )
         return
     console = Console(highlight=False)
-    console.print(_table("Functions: one as dim:G, two as dydim:G1,G2", ["G", "g(x)", "g'(0)"], listed))
-    console.print(_table("\nRules: the paper's as printed, and certified ones", ["name", "rule"], named))
+    console.print(
+        _table("Functions: one as dim:G, two as dydim:G1,G2", ["G", "g(x)", "g'(0)"], listed)
+    )
+    console.print(
+        _table("\nRules: the paper's as printed, and certified ones", ["name", "rule"], named)
+    )
     console.print(
         "\nOptions to append: +renormalise, +share_heads, +protect(special), +protect(0,-1); "
         "with dydim also +detach_gate.\n"
-        "training-free is for a model that was never trained with a rule: what a position loses goes to the others "
+        "training-free is for a model that was never trained with a rule: what a position loses "
+        "goes to the others "
         "(+renormalise), and the end of the text and other special tokens keep theirs (+protect).\n"
         "Does a rule have diminishing returns? dwindle certify RULE"
     )
@@ -48,7 +55,9 @@ def _entry(name: str, rule: RowRule) -> dict[str, Any]:
         "rule": str(rule),
         "formula": [g.formula for g in rule.functions] or ["x"],
         "slope_at_0": [float(g.slope(zero)) for g in rule.functions] or [1.0],
-        "weights": rule(attention, protected=torch.zeros(1 + _STEPS, dtype=torch.bool))[0][:, 0].tolist(),
+        "weights": rule(attention, protected=torch.zeros(1 + _STEPS, dtype=torch.bool))[0][
+            :, 0
+        ].tolist(),
     }
 
 
@@ -60,6 +69,12 @@ def _table(title: str, columns: list[str], listed: dict[str, RowRule]) -> Table:
     for name, rule in listed.items():
         entry = _entry(name, rule)
         slopes = "; ".join(f"{s:.3g}" for s in entry["slope_at_0"])
-        middle = ["; ".join(entry["formula"]), slopes] if "g(x)" in columns else [entry["rule"].replace("+", "\n+")]
-        table.add_row(f"[cyan]{name}", *middle, " ".join(f"{100 * w:2.0f}" for w in entry["weights"]))
+        middle = (
+            ["; ".join(entry["formula"]), slopes]
+            if "g(x)" in columns
+            else [entry["rule"].replace("+", "\n+")]
+        )
+        table.add_row(
+            f"[cyan]{name}", *middle, " ".join(f"{100 * w:2.0f}" for w in entry["weights"])
+        )
     return table

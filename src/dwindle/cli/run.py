@@ -1,4 +1,4 @@
-"""``dwindle run RECIPE``: train, generate and score; ``dwindle train|generate RUN``: one step of a run."""
+"""``dwindle run RECIPE``: train, generate, score; ``dwindle train|generate RUN``: one step."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,34 +9,46 @@ from rich.table import Table
 
 from dwindle.cli import terminal
 from dwindle.cli.jobs import Changes, guarded, say, show_scores
-from dwindle.folder import names, processes
+from dwindle.runfiles import names
+from dwindle.system import processes
 
 if TYPE_CHECKING:
     from dwindle.runs.recipe import Recipe
 
-Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+Folder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)
+]
 
 
 def run(
-    recipe: Annotated[str, typer.Argument(help="A name from 'dwindle recipes', or a file.", show_default=False)],
+    recipe: Annotated[
+        str, typer.Argument(help="A name from 'dwindle recipes', or a file.", show_default=False)
+    ],
     changes: Changes = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE.", show_default=False)
+        Path | None,
+        typer.Option(help="Folder of the run. Default: runs/RECIPE.", show_default=False),
     ] = None,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="Only say what would be read, fetched, trained and decoded."),
     ] = False,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Try the whole recipe with three updates and three test items.")
+        bool,
+        typer.Option(
+            "--smoke", help="Try the whole recipe with three updates and three test items."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the scores as one JSON object.")
+    ] = False,
 ) -> None:
-    """Run a recipe: train, generate, score. A run that was stopped goes on where it was. Where a recipe has a grid, all
-    its combinations are tried on dev, and the best is run on test.
+    """Run a recipe: train, generate, score. A run that was stopped goes on where it was. Where a
+    recipe has a grid, all its combinations are tried on dev, and the best is run on test.
 
-    Changes reach into the recipe by dotted keys, values in YAML: training.steps=100 model.rule=dim:log. On several
-    GPUs or machines: torchrun --nproc-per-node 4 -m dwindle.cli.main run RECIPE.
+    Changes reach into the recipe by dotted keys, values in YAML: training.steps=100
+    model.rule=dim:log. On several GPUs or machines: torchrun --nproc-per-node 4 -m dwindle.cli.main
+    run RECIPE.
     """
     with guarded():
         from dwindle.runs import grid, steps

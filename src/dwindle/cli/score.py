@@ -1,4 +1,4 @@
-"""``dwindle score FILE...``: every metric of a file of outputs, with confidence intervals and signatures."""
+"""``dwindle score FILE...``: every metric of outputs, with confidence intervals and signatures."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def score(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="outputs.jsonl files, or folders of runs.", show_default=False)
+        list[Path] | None,
+        typer.Argument(help="outputs.jsonl files, or folders of runs.", show_default=False),
     ] = None,
     metrics: systems.Metrics = None,
     hyp: systems.Hypotheses = None,
@@ -24,7 +25,10 @@ def score(
     src: systems.Sources = None,
     lead3: systems.Lead = False,
     halves: Annotated[
-        bool, typer.Option("--halves", help="Also score the items with short and with long sources, and the gap.")
+        bool,
+        typer.Option(
+            "--halves", help="Also score the items with short and with long sources, and the gap."
+        ),
     ] = False,
     resamples: systems.Resamples = 1000,
     seed: systems.Seed = 1,
@@ -35,17 +39,18 @@ def score(
 ) -> None:
     """Score outputs: one JSON object a line with id, source, reference (or references), hypothesis.
 
-    Metrics are named by group, or one by one, such as rouge1 or omission. Options follow a colon: rouge:recall,
-    rouge:rouge-score, bleu:moses-de+compound, cider:spaces, mover:ENCODER, repetition:micro, length:ratio,
-    entropy:FILE.npz.
+    Metrics are named by group, or one by one, such as rouge1 or omission. Options follow a colon:
+    rouge:recall, rouge:rouge-score, bleu:moses-de+compound, cider:spaces, mover:ENCODER,
+    repetition:micro, length:ratio, entropy:FILE.npz.
 
-    The folder of a run is scored by the metrics of its recipe unless others are named; its scores.json gets the scores
-    and keeps those of other metrics.
+    The folder of a run is scored by the metrics of its recipe unless others are named; its
+    scores.json gets the scores and keeps those of other metrics.
     """
     systems.need_metrics()
-    from dwindle.folder import scores as kept
+    from dwindle.metrics import catalogue
     from dwindle.metrics import halves as by_length
     from dwindle.metrics.significance import intervals
+    from dwindle.runfiles import scores as kept
 
     runs = systems.runs(files)
     read = systems.systems(files, hyp, ref, src, lead3)
@@ -53,46 +58,67 @@ def score(
     scored: list[tuple[str, int, list[Score]]] = []
     for system in read:
         run = runs.get(system.name)
-        wanted = systems.chosen(",".join(run.recipe.metrics) if run and metrics is None else metrics, system)
+        own = ",".join(catalogue.ready(run.recipe.metrics)) if run else None
+        wanted = systems.chosen(own if metrics is None else metrics, system)
         statistics = systems.reduced(system, wanted, workers)
         scores = intervals(statistics, wanted, resamples, seed)
         if run:
             kept.add(run.path, len(system), (score.record for score in scores))
         if halves:
-            scores += intervals(by_length.halved(statistics), by_length.metrics(wanted), resamples, seed)
+            scores += intervals(
+                by_length.halved(statistics), by_length.metrics(wanted), resamples, seed
+            )
         scored.append((system.name, len(system), scores))
     if as_json:
         for name, items, scores in scored:
             record = {"file": name, "items": items, "scores": [s.record for s in scores]}
             typer.echo(json.dumps(record, allow_nan=False))
     else:
-        _print(called, [systems.about(system) for system in read], [scores for _, _, scores in scored], signatures)
+        _print(
+            called,
+            [systems.about(system) for system in read],
+            [scores for _, _, scores in scored],
+            signatures,
+        )
 
 
-def _print(names: list[str], abouts: list[str], scored: "list[list[Score]]", signatures: bool) -> None:
+def _print(
+    names: list[str], abouts: list[str], scored: "list[list[Score]]", signatures: bool
+) -> None:
     """One system is a list of metrics; of several, each is a row, with the metrics in columns."""
-    from dwindle.metrics.catalogue import kind
+    from dwindle.metrics.catalogue import with_arrow
 
     out = terminal.console()
     by_system = [{s.metric: s for s in scores} for scores in scored]
     metrics = list(dict.fromkeys(metric for scores in by_system for metric in scores))
-    headings = [escape(f"{metric} {kind(metric).arrow}".rstrip()) for metric in metrics]
+    headings = [escape(with_arrow(metric)) for metric in metrics]
     for name, about in zip(names, abouts, strict=True):
         out.print(f"[bold]{escape(name)}[/] ({escape(about)})", soft_wrap=True)
     out.print()
     if len(scored) == 1:
-        values, bounds = zip(*(_value_and_interval(score) for score in by_system[0].values()), strict=True)
+        values, bounds = zip(
+            *(_value_and_interval(score) for score in by_system[0].values()), strict=True
+        )
         rows = [f"[cyan]{heading}[/]" for heading in headings]
         terminal.show(out, rows, [Column("value", values), Column("95 % interval", bounds)])
         said = "Intervals by bootstrap"
     else:
         rows = [f"[bold]{escape(name)}[/]" for name in names]
-        cells = [tuple(_value_and_half(scores.get(metric)) for scores in by_system) for metric in metrics]
-        terminal.show(out, rows, [Column(f"[cyan]{h}[/]", c) for h, c in zip(headings, cells, strict=True)])
+        cells = [
+            tuple(_value_and_half(scores.get(metric)) for scores in by_system) for metric in metrics
+        ]
+        terminal.show(
+            out, rows, [Column(f"[cyan]{h}[/]", c) for h, c in zip(headings, cells, strict=True)]
+        )
         said = "Value ± half of its 95 % interval (bootstrap)"
     said += "; ↑ more is better, ↓ less is."
-    out.print(f"\n[dim]{said}{'' if signatures else ' How each number was made: --signatures.'}", soft_wrap=True)
-    for signature in dict.fromkeys(str(s.signature) for scores in scored for s in scores) if signatures else ():
+    out.print(
+        f"\n[dim]{said}{'' if signatures else ' How each number was made: --signatures.'}",
+        soft_wrap=True,
+    )
+    for signature in (
+        dict.fromkeys(str(s.signature) for scores in scored for s in scores) if signatures else ()
+    ):
         out.print(f"[dim]{escape(signature)}", soft_wrap=True)
 
 

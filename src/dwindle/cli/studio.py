@@ -1,4 +1,5 @@
-"""``dwindle studio MODEL...``: a page on this machine on which one's own models write about a text, step by step."""
+"""``dwindle studio MODEL...``: a page on this machine on which one's own models write about a text,
+step by step."""
 
 from typing import Annotated
 
@@ -8,21 +9,35 @@ import typer
 def studio(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help="Run folders, saved models, names on the hub.", show_default=False),
+        typer.Argument(
+            metavar="MODEL...",
+            help="Run folders, saved models, names on the hub.",
+            show_default=False,
+        ),
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8001,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8001,
 ) -> None:
-    """Serve a page on which one pastes a text, picks rules, layers and decoding, and watches outputs side by side.
+    """Serve a page on which one pastes a text, picks rules, layers and decoding, and watches
+    outputs side by side.
 
-    It shows what each output uses, repeats and leaves out while it is written. Only this machine can reach the page,
-    and only by the link that is printed. Works with every model of texts; stop it with Ctrl-C.
+    It shows what each output uses, repeats and leaves out while it is written. Only this machine
+    can reach the page, and only by the link that is printed. Works with every model of texts; stop
+    it with Ctrl-C.
     """
+    from dwindle.models.place import place
+
+    for name in models:  # wrong names are told before torch is imported
+        place(name)
     try:
-        from dwindle.generation.author import Author
+        from dwindle.generation.interactive import Author
         from dwindle.studio import pages
-        from dwindle.study import security, server
+        from dwindle.web import security, server
     except ModuleNotFoundError as error:
-        raise ValueError(f"the studio needs {error.name}: type pip install 'dwindle[studio]'") from None
+        raise ValueError(
+            f"the studio needs {error.name}: type pip install 'dwindle[studio]'"
+        ) from None
     listening = server.bind("127.0.0.1", port)  # before the models: they take a while
     with listening:
         authors = []

@@ -25,13 +25,19 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The study folder.", show_default=False)]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The study folder.", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Url = Annotated[
-    str | None, typer.Option(help="Where raters reach the server; links begin with it. Default: where it was served.")
+    str | None,
+    typer.Option(
+        help="Where raters reach the server; links begin with it. Default: where it was served."
+    ),
 ]
 PassMark = Annotated[
-    float, typer.Option(min=0, max=1, help="Leave out raters who passed a smaller share of their checks.")
+    float,
+    typer.Option(min=0, max=1, help="Leave out raters who passed a smaller share of their checks."),
 ]
 LOCAL = "http://127.0.0.1:8000"
 
@@ -50,29 +56,47 @@ def _needs() -> None:
 
 @app.command("new")
 def new(
-    a: Annotated[Path, typer.Argument(metavar="A", help="outputs.jsonl of one system.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="outputs.jsonl of the other.", show_default=False)],
+    a: Annotated[
+        Path, typer.Argument(metavar="A", help="outputs.jsonl of one system.", show_default=False)
+    ],
+    b: Annotated[
+        Path, typer.Argument(metavar="B", help="outputs.jsonl of the other.", show_default=False)
+    ],
     out: Annotated[Path, typer.Option(help="The study folder to make.", show_default=False)],
     items: Annotated[int, typer.Option(help="Items to sample.")] = 500,
     raters: Annotated[int, typer.Option(help="Raters for each item.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the sample, the order and the sides.")] = 1,
     checks: Annotated[int, typer.Option(help="Attention checks to mix in.")] = 0,
-    links: Annotated[int | None, typer.Option(help="Personal links to make. Default: as many as raters.")] = None,
-    lease: Annotated[float, typer.Option(help="Minutes until an item left open returns to the pool.")] = 60,
-    questions: Annotated[str, typer.Option(help="What to ask: summary, translation, or a JSON file.")] = "summary",
-    practice: Annotated[bool, typer.Option("--practice", help="Begin with an item that does not count.")] = False,
+    links: Annotated[
+        int | None, typer.Option(help="Personal links to make. Default: as many as raters.")
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Minutes until an item left open returns to the pool.")
+    ] = 60,
+    questions: Annotated[
+        str, typer.Option(help="What to ask: summary, translation, or a JSON file.")
+    ] = "summary",
+    practice: Annotated[
+        bool, typer.Option("--practice", help="Begin with an item that does not count.")
+    ] = False,
     identical: Annotated[
-        Literal["skip", "tie"], typer.Option(help="Items with two equal texts: pass over, or count as ties unasked.")
+        Literal["skip", "tie"],
+        typer.Option(help="Items with two equal texts: pass over, or count as ties unasked."),
     ] = "skip",
     names: Annotated[
-        str | None, typer.Option(help="What to call the systems, with a comma between. Default: their files.")
+        str | None,
+        typer.Option(help="What to call the systems, with a comma between. Default: their files."),
     ] = None,
     code: Annotated[
-        str, typer.Option(help="Completion code at the end. Default: one for each rater.", show_default=False)
+        str,
+        typer.Option(
+            help="Completion code at the end. Default: one for each rater.", show_default=False
+        ),
     ] = "",
 ) -> None:
-    """Sample items from A and B, draw the sides, and make the study folder with a link for each rater."""
-    from dwindle.folder.outputs import read
+    """Sample items from A and B, draw the sides, and make the study folder with a link for each
+    rater."""
+    from dwindle.runfiles.outputs import read
     from dwindle.study import store
     from dwindle.study.design import design
     from dwindle.study.questions import load
@@ -83,8 +107,8 @@ def new(
     store.create(made, out, raters if links is None else links, 60 * lease, asked, code)
     shown = sum(not pair.check for pair in made.pairs)
     typer.echo(
-        f"{out}: {count(shown, 'item')} and {count(checks, 'check')}, {count(raters, 'rater')} each, "
-        f"{made.systems[0]} and {made.systems[1]}."
+        f"{out}: {count(shown, 'item')} and {count(checks, 'check')}, {count(raters, 'rater')} "
+        f"each, {made.systems[0]} and {made.systems[1]}."
     )
     if made.same:
         typer.echo(_identical(made.identical, made.same))
@@ -94,14 +118,21 @@ def new(
 @app.command("serve")
 def serve(
     folder: Folder,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 is every one.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8000,
     url: Annotated[
-        str | None, typer.Option(help="Where raters reach the server, if there is a proxy before it.")
+        str | None,
+        typer.Option(help="Where raters reach the server, if there is a proxy before it."),
     ] = None,
 ) -> None:
-    """Serve the study's pages until interrupted. Ballots are on the disk before a rater is thanked."""
-    from dwindle.study import server, store
+    """Serve the study's pages until interrupted. Ballots are on the disk before a rater is
+    thanked."""
+    from dwindle.study import pages, store
+    from dwindle.web import server
 
     with store.Store(folder) as opened:
         listening = server.bind(host, port)
@@ -113,17 +144,22 @@ def serve(
             _print_links(opened, None)
         except ValueError as error:  # their file may be deleted once they are sent
             typer.echo(str(error))
-    server.serve(folder, listening)
+    server.answer(pages.app(folder), listening)
 
 
 def _address(host: str, port: int) -> str:
-    """What a browser calls an address; every address of this machine at once goes by the machine's name."""
+    """The address that a browser opens. If the server answers at all addresses of this machine, it
+    is the machine's name."""
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 @app.command("invite")
-def invite(folder: Folder, count: Annotated[int, typer.Argument(min=1, help="Links to add.")], url: Url = None) -> None:
+def invite(
+    folder: Folder,
+    count: Annotated[int, typer.Argument(min=1, help="Links to add.")],
+    url: Url = None,
+) -> None:
     """Make links for more raters."""
     from dwindle.study.store import Store
 
@@ -148,11 +184,18 @@ def status(
         counts, people = store.counts(), export.people(store, store.rows())
         if as_json:
             known = {"links": _links(store, url)} if links else {}
-            facts = {"systems": store.systems, **counts, "identical": store.same, "raters": people, **known}
+            facts = {
+                "systems": store.systems,
+                **counts,
+                "identical": store.same,
+                "raters": people,
+                **known,
+            }
             typer.echo(json.dumps(facts, indent=2))
             return
         typer.echo(
-            f"{counts['answered']} of {count(counts['places'], 'ballot')}, {count(counts['held'], 'item')} open; "
+            f"{counts['answered']} of {count(counts['places'], 'ballot')}, "
+            f"{count(counts['held'], 'item')} open; "
             f"{count(counts['pairs'], 'item')} and {count(counts['checks'], 'check')}, "
             f"{count(store.raters, 'rater')} each."
         )
@@ -160,7 +203,12 @@ def status(
             typer.echo(_identical(store.identical, store.same))
         table = _table("rater", "ballots", "median s", "checks passed", "not counted", "code")
         for row in people:
-            table.add_row(*(escape(str(row[key])) for key in ("name", "ballots", "seconds", "checks", "late", "code")))
+            table.add_row(
+                *(
+                    escape(str(row[key]))
+                    for key in ("name", "ballots", "seconds", "checks", "late", "code")
+                )
+            )
         _console().print(table)
         for row in people:
             for warning in row["warnings"]:
@@ -173,7 +221,9 @@ def status(
 def tally(
     folder: Folder,
     pass_mark: PassMark = 0,
-    table7: Annotated[bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")] = False,
+    table7: Annotated[
+        bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count: wins and ties, three exact tests, agreement, factuality."""
@@ -205,7 +255,9 @@ def export(
 @app.command("mturk")
 def mturk(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Folder for the files. Default: DIR/mturk.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files. Default: DIR/mturk.")
+    ] = None,
 ) -> None:
     """Write the template and the input file for Amazon Mechanical Turk."""
     from dwindle.study import mturk as turk
@@ -214,19 +266,28 @@ def mturk(
     with Store(folder) as store:
         template, rows = turk.write(store, out or folder / "mturk")
         typer.echo(
-            f"Paste {template} into a project's Design Layout, set {count(store.raters, 'assignment')} per task, and"
+            f"Paste {template} into a project's Design Layout, set "
+            f"{count(store.raters, 'assignment')} per task, and"
         )
-        typer.echo(f"publish a batch with {rows}. Then: dwindle study import-mturk RESULTS.csv --study {folder}")
+        typer.echo(
+            f"publish a batch with {rows}. Then: dwindle study import-mturk RESULTS.csv --study "
+            f"{folder}"
+        )
 
 
 @app.command("import-mturk")
 def import_mturk(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS.csv", help="The batch's results.", show_default=False)],
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS.csv", help="The batch's results.", show_default=False)
+    ],
     study: Annotated[
-        Path | None, typer.Option(help="The study folder. Default: the one that RESULTS.csv lies in.")
+        Path | None,
+        typer.Option(help="The study folder. Default: the one that RESULTS.csv lies in."),
     ] = None,
     pass_mark: PassMark = 0,
-    table7: Annotated[bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")] = False,
+    table7: Annotated[
+        bool, typer.Option("--table7", help="Print LaTeX in the layout of the paper's Table 7.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take the results of a Mechanical Turk batch into the study, and tally it."""
@@ -236,8 +297,8 @@ def import_mturk(
     with Store(study or turk.study_of(results)) as store:
         done = turk.enter(store, results)
         typer.echo(
-            f"{count(done.entered, 'ballot')} entered, {done.known} known before, {done.rejected} rejected, "
-            f"{done.incomplete} incomplete.",
+            f"{count(done.entered, 'ballot')} entered, {done.known} known before, {done.rejected} "
+            f"rejected, {done.incomplete} incomplete.",
             err=True,
         )
         _print_tally(store, pass_mark, table7, as_json)
@@ -245,8 +306,14 @@ def import_mturk(
 
 def _identical(what: str, same: int) -> str:
     if what == "tie":
-        return f"Items with identical texts: {same} of the sample, not shown to raters, and ties in the tally."
-    return f"Items with identical texts: {same} in the files, not sampled (--identical tie would count them)."
+        return (
+            f"Items with identical texts: {same} of the sample, not shown to raters, and ties in "
+            "the tally."
+        )
+    return (
+        f"Items with identical texts: {same} in the files, not sampled (--identical tie would "
+        "count them)."
+    )
 
 
 def _warn(sentence: str) -> None:
@@ -270,7 +337,9 @@ def _print_tally(store: "Store", pass_mark: float, table7: bool, as_json: bool) 
     from dwindle.study import tally as tallies
 
     ties = store.same if store.identical == "tie" else 0
-    counted = tallies.tally(store.systems, store.rows(), pass_mark, store.questions, ties, store.raters)
+    counted = tallies.tally(
+        store.systems, store.rows(), pass_mark, store.questions, ties, store.raters
+    )
     if as_json:
         typer.echo(json.dumps(asdict(counted), indent=2, ensure_ascii=False, allow_nan=False))
     elif table7:
@@ -285,13 +354,25 @@ def _print_counted(tally: "Tally", titles: list[str]) -> None:
     from dwindle.study.export import p_value
 
     console = _console()
-    console.print(f"{count(tally.ballots, 'ballot')} on {count(tally.items, 'item')} by {count(tally.raters, 'rater')}")
+    console.print(
+        f"{count(tally.ballots, 'ballot')} on {count(tally.items, 'item')} by "
+        f"{count(tally.raters, 'rater')}"
+    )
     both, each = tally.comparisons, tally.verdicts
     a, b = (escape(name) for name in tally.systems)
     table = _table("", *titles[: len(both)])
-    for name, counts in ((a, [c.wins_a for c in both]), (b, [c.wins_b for c in both]), ("tie", [c.ties for c in both])):
-        table.add_row(name, *(f"{n} ({100 * n / c.judgements:.1f} %)" for n, c in zip(counts, both, strict=True)))
-    table.add_row(f"items: {a}, tied, {b}", *(f"{c.items_a}, {c.items_tied}, {c.items_b}" for c in both))
+    for name, counts in (
+        (a, [c.wins_a for c in both]),
+        (b, [c.wins_b for c in both]),
+        ("tie", [c.ties for c in both]),
+    ):
+        table.add_row(
+            name,
+            *(f"{n} ({100 * n / c.judgements:.1f} %)" for n, c in zip(counts, both, strict=True)),
+        )
+    table.add_row(
+        f"items: {a}, tied, {b}", *(f"{c.items_a}, {c.items_tied}, {c.items_b}" for c in both)
+    )
     table.add_row("p, sign test", *(p_value(c.p_judgements) for c in both))
     table.add_row("p, sign test of items", *(p_value(c.p_items) for c in both))
     _print_with_agreement(table, both)
@@ -306,8 +387,13 @@ def _print_counted(tally: "Tally", titles: list[str]) -> None:
     if tally.left_out:
         console.print(f"[dim]Left out for their checks: {escape(', '.join(tally.left_out))}.")
     if tally.late:
-        console.print(f"[dim]Kept but not counted, for they came after the item was passed on: {tally.late}.")
-    console.print("[dim]Tests are exact and two-sided. The first takes the judgements of one item as independent.")
+        console.print(
+            f"[dim]Kept but not counted, for they came after the item was passed on: {tally.late}."
+        )
+    console.print(
+        "[dim]Tests are exact and two-sided. The first takes the judgements of one item as "
+        "independent, so its p is too small where raters agree: rely on the permutation of items."
+    )
     for warning in tally.warnings:
         _warn(warning)
 

@@ -1,5 +1,5 @@
-"""The systems that ``score`` and ``compare`` are about: the options that name them, how they are read and called, how
-their items are counted with a bar, and what the user should know of them."""
+"""The systems that ``score`` and ``compare`` are about: the options that name them, how they are
+read and called, how their items are counted with a bar, and what the user should know of them."""
 
 import contextlib
 import re
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dwindle.cli import terminal
 
 if TYPE_CHECKING:
-    from dwindle.folder.outputs import Outputs
     from dwindle.metrics.score import Metric, Statistics
+    from dwindle.runfiles.outputs import Outputs
     from dwindle.runs.job import Job
 
 
@@ -35,17 +35,30 @@ Metrics = Annotated[
         f"Groups: {_groups()}. Default: every quick metric that the files allow.",
     ),
 ]
-Hypotheses = Annotated[list[Path] | None, typer.Option("--hyp", help="Line-aligned outputs; once a system.")]
-References = Annotated[list[Path] | None, typer.Option("--ref", help="References aligned with --hyp; may repeat.")]
+Hypotheses = Annotated[
+    list[Path] | None, typer.Option("--hyp", help="Line-aligned outputs; once a system.")
+]
+References = Annotated[
+    list[Path] | None, typer.Option("--ref", help="References aligned with --hyp; may repeat.")
+]
 Sources = Annotated[Path | None, typer.Option("--src", help="Sources aligned with --hyp.")]
-Lead = Annotated[bool, typer.Option("--lead3", help="Also take LEAD-3, the first 3 sentences, as a system.")]
+Lead = Annotated[
+    bool, typer.Option("--lead3", help="Also take LEAD-3, the first 3 sentences, as a system.")
+]
 Resamples = Annotated[int, typer.Option("--resamples", help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the resamples.")]
-Workers = Annotated[int | None, typer.Option("--workers", help="Processes; results do not depend on it.")]
-Names = Annotated[
-    str | None, typer.Option("--names", help="What to call the systems, with commas between. Default: their files.")
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Processes; results do not depend on it.")
 ]
-Signatures = Annotated[bool, typer.Option("--signatures", help="Also print how every number was made.")]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        "--names", help="What to call the systems, with commas between. Default: their files."
+    ),
+]
+Signatures = Annotated[
+    bool, typer.Option("--signatures", help="Also print how every number was made.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a system.")]
 
 
@@ -68,23 +81,48 @@ def systems(
     lead3: bool,
 ) -> "list[Outputs]":
     """Read every system that was named, and LEAD-3 of the first if it is wanted."""
-    from dwindle.folder import names, outputs
     from dwindle.metrics import layout
+    from dwindle.runfiles import names, outputs, tables
 
-    if bool(files) == bool(hypotheses):
-        raise ValueError("name outputs.jsonl files, or line-aligned files with --hyp and --ref: one of the two")
-    if files and (references or sources):
-        raise ValueError("--ref and --src go with --hyp: an outputs.jsonl has its own references and sources")
-    for file in [*(files or []), *(hypotheses or []), *(references or []), *([sources] if sources else [])]:
+    check_named(files, hypotheses, references, sources)
+    for file in [
+        *(files or []),
+        *(hypotheses or []),
+        *(references or []),
+        *([sources] if sources else []),
+    ]:
         if not file.exists():
             raise ValueError(f"{file} is not there: name a file of outputs, or the folder of a run")
-        if file.is_dir() and not (files and (file / names.OUTPUTS).is_file()):
+        if file.is_dir() and not (
+            files and ((file / names.OUTPUTS).is_file() or tables.is_table(file))
+        ):
             raise ValueError(
-                f"{file} is a folder without {names.OUTPUTS}: name a file, or the folder of a finished run"
+                f"{file} is a folder without {names.OUTPUTS}: name a file, or the folder of a "
+                "finished run"
             )
-    read = [outputs.read(file / names.OUTPUTS if file.is_dir() else file) for file in files or []]
+    read = [
+        outputs.read(file / names.OUTPUTS if (file / names.OUTPUTS).is_file() else file)
+        for file in files or []
+    ]
     read += [outputs.read_lines(h, references or [], sources) for h in hypotheses or []]
     return [*read, layout.lead3(read[0])] if lead3 else read
+
+
+def check_named(
+    files: list[Path] | None,
+    hypotheses: list[Path] | None,
+    references: list[Path] | None,
+    sources: Path | None,
+) -> None:
+    """Refuse files of both kinds, and none at all."""
+    if bool(files) == bool(hypotheses):
+        raise ValueError(
+            "name outputs.jsonl files, or line-aligned files with --hyp and --ref: one of the two"
+        )
+    if files and (references or sources):
+        raise ValueError(
+            "--ref and --src go with --hyp: an outputs.jsonl has its own references and sources"
+        )
 
 
 def runs(files: list[Path] | None) -> "dict[str, Job]":
@@ -92,7 +130,7 @@ def runs(files: list[Path] | None) -> "dict[str, Job]":
     folders = [file for file in files or [] if (file / "recipe.yaml").is_file()]
     if not folders:
         return {}
-    from dwindle.folder import names
+    from dwindle.runfiles import names
     from dwindle.runs import job
 
     return {str(folder / names.OUTPUTS): job.find(folder) for folder in folders}
@@ -108,10 +146,9 @@ def chosen(names: str | None, *systems: "Outputs") -> "list[Metric]":
 
 
 def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> "Statistics":
-    """The statistics of a system, with a bar on a terminal, and then what the user should know of its
-    items."""
-    from dwindle.folder import machine
+    """The statistics of a system, with progress, then what the user should know of its items."""
     from dwindle.metrics import score
+    from dwindle.system import machine
 
     with _bar(system.name, len(system), metrics) as advance:
         statistics = score.reduce(system, metrics, workers or machine.cores(), advance)
@@ -121,13 +158,13 @@ def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> 
 
 
 def about(system: "Outputs") -> str:
-    """How large a system's outputs are, whether they are of synthetic data, and where they lie."""
+    """The number of a system's outputs, whether they are of synthetic data, and their path."""
     synthetic = ", synthetic data" if "gold" in system.has else ""
     return f"{len(system):,} items{synthetic}, {system.name}"
 
 
 def names(read: "list[Outputs]", given: str | None) -> list[str]:
-    """What the systems are called in tables: as the user says, or after their files and folders."""
+    """The systems' names in tables: as the user says, or after their files and folders."""
     if given is None:
         from dwindle.analysis.arms import place, told_apart
 
@@ -135,7 +172,8 @@ def names(read: "list[Outputs]", given: str | None) -> list[str]:
     asked = [name.strip() for name in given.split(",")]
     if len(asked) != len(read) or not all(asked):
         raise ValueError(
-            f"--names has {len(asked)} names for {len(read)} systems: give one for each, with commas between"
+            f"--names has {len(asked)} names for {len(read)} systems: give one for each, with "
+            "commas between"
         )
     return asked
 
@@ -147,34 +185,40 @@ def _notes(system: "Outputs", metrics: "list[Metric]") -> Iterator[str]:
             f"{len(empty)} of {len(system)} hypotheses of {system.name} are empty and score 0 "
             f"(the first is id {empty[0].id!r})"
         )
-    spaced = next((metric for metric in metrics if dict(metric.settings).get("tok") == "spaces"), None)
+    spaced = next(
+        (metric for metric in metrics if dict(metric.settings).get("tok") == "spaces"), None
+    )
     if spaced:
         texts = [text for item in system.items for text in (item.hypothesis, *item.references)]
         raw = sum(bool(_ATTACHED.search(text)) for text in texts)
         if raw:
             yield (
-                f"{spaced.name} counts what stands between spaces, but {raw} of {len(texts)} texts of {system.name} "
-                f"have punctuation attached to words: tokenise them, or take {spaced.kind.name}, which counts words"
+                f"{spaced.name} counts what stands between spaces, but {raw} of {len(texts)} "
+                f"texts of {system.name} "
+                f"have punctuation attached to words: tokenise them, or take {spaced.kind.name}, "
+                "which counts words"
             )
-    leads = any(metric.name.startswith("layout") for metric in metrics) or system.name.startswith("LEAD-3")
+    leads = any(metric.name.startswith("layout") for metric in metrics) or system.name.startswith(
+        "LEAD-3"
+    )
     if leads and not any("\n" in (item.source or "") for item in system.items):
-        yield f"no source of {system.name} has a newline, so its first three sentences are all of it"
+        yield (
+            f"no source of {system.name} has a newline, so its first three sentences are all of it"
+        )
 
 
 @contextlib.contextmanager
 def _bar(name: str, items: int, metrics: "list[Metric]") -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, nothing in a pipe."""
-    from dwindle.metrics.score import ItemReduction
+    """Progress over the items of a system, which are passed over once for each way of counting."""
+    from dwindle.metrics.score import passes
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda done: None
-        return
-    reductions = {metric.reduction for metric in metrics}
-    passes = sum(not isinstance(r, ItemReduction) for r in reductions)
-    passes += any(isinstance(r, ItemReduction) for r in reductions)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        # MoverScore counts pairs, so with several references it runs past this total.
-        task = progress.add_task(name, total=items * passes)
-        yield lambda done: progress.advance(task, done)
+    total, counted = items * passes(metrics), 0
+    with terminal.progress() as tell:
+
+        def advance(done: int) -> None:
+            nonlocal counted
+            counted += done
+            # MoverScore counts pairs, so with several references it runs past this total.
+            tell(f"scoring {name}", counted, max(total, counted))
+
+        yield advance

@@ -1,4 +1,5 @@
-"""How many processes a command was launched as (``torchrun``, ``accelerate launch``), and which of them this is.
+"""Number of processes that a command was launched as (``torchrun``, ``accelerate launch``), and the
+rank of this one.
 
 The first one writes files; the others wait for it. Knows nothing of what they do.
 """
@@ -15,7 +16,7 @@ def rank() -> int:
 
 
 def local_rank() -> int:
-    """Which of the processes on this machine."""
+    """Rank of this process among those on this machine."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 

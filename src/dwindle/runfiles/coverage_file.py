@@ -1,4 +1,4 @@
-"""The coverage file, ``coverage.npz`` beside the outputs: what each output has drawn from each source position.
+"""The coverage file, ``coverage.npz``: what each output has drawn from each source position.
 
 It holds four arrays, and a fifth where the source is a text:
 
@@ -6,8 +6,8 @@ It holds four arrays, and a fifth where the source is a text:
     offsets    (N + 1,) integers: item i has the columns offsets[i] to offsets[i + 1]
     raw        (L, C)  raw coverage after the last step, mean of heads, one row a layer
     effective  (L, C)  effective coverage, likewise
-    places     (C,)    integers: the character of the source at which the position's token begins; -1 for a token that
-                       is not of the text
+    places     (C,)    integers: the character of the source at which the position's token begins;
+                       -1 for a token that is not of the text
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.folder import arrays as archive
+from dwindle.runfiles import arrays as archive
 
 Array = npt.NDArray[np.floating]
 
@@ -30,7 +30,8 @@ def write(
     places: Mapping[str, Sequence[int]] | None = None,
     by: Path | None = None,
 ) -> None:
-    """Write a coverage file from id -> (raw (L, S), effective (L, S)), and id -> places (S,) if they are known.
+    """Write a coverage file from id -> (raw (L, S), effective (L, S)), and id -> places (S,) if
+    they are known.
 
     ``by``: as in `whole.write`.
     """
@@ -41,7 +42,9 @@ def write(
     offsets = np.cumsum([0, *(raw.shape[1] for raw, _ in pairs)])
     raw, effective = (np.concatenate([pair[k] for pair in pairs], axis=1) for k in (0, 1))
     ids = np.array(list(coverage))
-    archive.write(path, {"ids": ids, "offsets": offsets, "raw": raw, "effective": effective, **known}, by)
+    archive.write(
+        path, {"ids": ids, "offsets": offsets, "raw": raw, "effective": effective, **known}, by
+    )
 
 
 def read(path: str | Path) -> dict[str, npt.NDArray[np.float64]]:
@@ -58,7 +61,9 @@ def read_places(path: str | Path) -> dict[str, npt.NDArray[np.int64]]:
     if "places" not in arrays:
         return {}
     ids, offsets, places = (arrays[key] for key in ("ids", "offsets", "places"))
-    return {str(id): places[offsets[i] : offsets[i + 1]].astype(np.int64) for i, id in enumerate(ids)}
+    return {
+        str(id): places[offsets[i] : offsets[i + 1]].astype(np.int64) for i, id in enumerate(ids)
+    }
 
 
 def _arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
@@ -69,7 +74,9 @@ def _arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
     ids, offsets, raw, effective = (arrays[key] for key in ("ids", "offsets", "raw", "effective"))
     _check(path, ids, offsets, raw, effective)
     places = arrays.get("places")
-    if places is not None and (places.shape != raw.shape[1:] or not np.issubdtype(places.dtype, np.integer)):
+    if places is not None and (
+        places.shape != raw.shape[1:] or not np.issubdtype(places.dtype, np.integer)
+    ):
         raise ValueError(f"{path}: places must be {raw.shape[1]} integers, one for each column")
     return arrays
 
@@ -83,7 +90,8 @@ def _check(
 ) -> None:
     if raw.ndim != 2 or raw.shape != effective.shape:
         raise ValueError(
-            f"{path}: raw {raw.shape} and effective {effective.shape} must have one shape (layers, columns)"
+            f"{path}: raw {raw.shape} and effective {effective.shape} must have one shape "
+            "(layers, columns)"
         )
     if not (np.issubdtype(raw.dtype, np.floating) and np.issubdtype(effective.dtype, np.floating)):
         raise ValueError(f"{path}: coverage must be floating-point numbers")
@@ -91,5 +99,13 @@ def _check(
         raise ValueError(f"{path}: ids must be a row of different strings")
     if not np.issubdtype(offsets.dtype, np.integer) or offsets.shape != (len(ids) + 1,):
         raise ValueError(f"{path}: offsets must be {len(ids) + 1} integers, one more than ids")
-    if offsets[0] != 0 or offsets[-1] != raw.shape[1] or (np.diff(offsets) < 1).any() or not raw.shape[0]:
-        raise ValueError(f"{path}: offsets must rise from 0 to {raw.shape[1]}, with a column or more for each item")
+    if (
+        offsets[0] != 0
+        or offsets[-1] != raw.shape[1]
+        or (np.diff(offsets) < 1).any()
+        or not raw.shape[0]
+    ):
+        raise ValueError(
+            f"{path}: offsets must rise from 0 to {raw.shape[1]}, with a column or more for each "
+            "item"
+        )

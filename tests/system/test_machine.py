@@ -2,12 +2,15 @@
 
 import subprocess
 
-from dwindle.folder import machine
+from dwindle.system import machine
 
 
 def test_the_git_state_is_that_of_the_code(tmp_path):
     def git(*arguments):
-        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments], check=True)
+        subprocess.run(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            check=True,
+        )
 
     file = tmp_path / "code.py"
     file.write_text("1\n")

@@ -1,18 +1,21 @@
 """The reader: what it keeps, what it refuses, and that nothing crashes it."""
 
+import gzip
 import json
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dwindle.folder import outputs
-from dwindle.folder.outputs import Item
+from dwindle.runfiles import outputs
+from dwindle.runfiles.outputs import Item
 
 
 def write(tmp_path, *lines, name="outputs.jsonl"):
     path = tmp_path / name
-    path.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines) + b"\n")
+    path.write_bytes(
+        b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines) + b"\n"
+    )
     return path
 
 
@@ -27,7 +30,9 @@ def test_reads_and_writes_every_key(tmp_path):
     assert system.items[0].references == ("x", "y")
     assert system.items[1].extra == {"beam": [1, {"x": None}]}
     outputs.write(tmp_path / "again.jsonl", system.items)
-    again = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text("utf-8").splitlines()]
+    again = [
+        json.loads(line) for line in (tmp_path / "again.jsonl").read_text("utf-8").splitlines()
+    ]
     original = [json.loads(line) | {"id": str(json.loads(line)["id"])} for line in lines]
     assert sorted(again, key=lambda r: r["id"]) == sorted(original, key=lambda r: r["id"])
 
@@ -88,12 +93,25 @@ def test_only_newlines_part_lines(tmp_path):
 
 
 def test_line_aligned_files(tmp_path):
-    for name, text in {"h": "a\nb\n", "r1": "1\n2\n", "r2": "x\ny", "s": "S\nT\n", "short": "1\n"}.items():
+    for name, text in {
+        "h": "a\nb\n",
+        "r1": "1\n2\n",
+        "r2": "x\ny",
+        "s": "S\nT\n",
+        "short": "1\n",
+    }.items():
         (tmp_path / name).write_text(text)
     system = outputs.read_lines(tmp_path / "h", [tmp_path / "r1", tmp_path / "r2"], tmp_path / "s")
     assert system.items == (Item("1", "a", ("1", "x"), "S", 1), Item("2", "b", ("2", "y"), "T", 2))
     with pytest.raises(ValueError, match=r"has 2 lines, .*short has 1: lines must correspond"):
         outputs.read_lines(tmp_path / "h", [tmp_path / "short"])
+    with pytest.raises(ValueError, match=r"short has 1 lines, .*s has 2: lines must correspond"):
+        outputs.read_lines(tmp_path / "short", sources=tmp_path / "s")
+    (tmp_path / "h.gz").write_bytes(gzip.compress(b"a\nb\n"))
+    packed = outputs.read_lines(
+        tmp_path / "h.gz", [tmp_path / "r1", tmp_path / "r2"], tmp_path / "s"
+    )
+    assert packed.items == system.items
 
 
 def test_only_the_same_items_are_comparable():
@@ -140,7 +158,11 @@ json_values = st.recursive(
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(["id", "source", "reference", "references", "hypothesis", "x"]), json_values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "source", "reference", "references", "hypothesis", "x"]), json_values
+    )
+)
 def test_any_object_is_read_whole_or_refused(tmp_path_factory, record):
     path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
     path.write_text(json.dumps(record) + "\n")

@@ -1,6 +1,7 @@
 """The machine and the software that something was run or measured with.
 
-What only torch knows (threads, vectors, GPUs) is told once it is loaded: a command that never loads it ran without.
+What only torch knows (threads, vectors, GPUs) is told once it is loaded: a command that never loads
+it ran without.
 """
 
 import contextlib
@@ -20,8 +21,13 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "sacr
 
 @functools.cache
 def surroundings() -> dict[str, Any]:
-    """The versions, the code's git state, the machine and the command, as this process found them."""
-    return {"versions": versions(), "git": git(Path(dwindle.__file__)), "machine": hardware(), "command": sys.argv}
+    """The versions, the code's git state, the machine and the command of this process."""
+    return {
+        "versions": versions(),
+        "git": git(Path(dwindle.__file__)),
+        "machine": hardware(),
+        "command": sys.argv,
+    }
 
 
 def versions() -> dict[str, str]:
@@ -38,22 +44,27 @@ def hardware() -> dict[str, Any]:
     found = {"system": platform.platform(), "processor": _processor(), "cores": cores()}
     if torch is None:
         return found
-    found |= {"threads": torch.get_num_threads(), "vectors": torch.backends.cpu.get_cpu_capability()}
+    found |= {
+        "threads": torch.get_num_threads(),
+        "vectors": torch.backends.cpu.get_cpu_capability(),
+    }
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return found | ({"gpus": gpus} if gpus else {})
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def git(file: Path) -> dict[str, Any] | None:
-    """The commit that a file of the code is at, and whether anything beside it was changed; None outside git."""
+    """The commit of a file of the code, and whether it was changed since; None outside git."""
 
     def ask(*arguments: str) -> str:
         command = ["git", "-C", str(file.parent), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
 
     try:
         ask("ls-files", "--error-unmatch", file.name)

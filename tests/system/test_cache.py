@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dwindle.folder import cache
-from dwindle.folder.cache import home  # before the tests' own takes its place
+from dwindle.system import cache
+from dwindle.system.cache import home  # before the tests' own takes its place
 
 
 def write(folder: Path) -> None:
@@ -20,7 +20,9 @@ def test_a_folder_is_made_once_for_a_key(tmp_path):
         made.append(folder)
         write(folder)
 
-    one, again, other = (cache.kept("a", key, make, tmp_path) for key in ([1, "b"], [1, "b"], [2, "b"]))
+    one, again, other = (
+        cache.kept("a", key, make, tmp_path) for key in ([1, "b"], [1, "b"], [2, "b"])
+    )
     assert one == again != other
     assert (one / "x").read_text() == "made"
     assert len(made) == 2
@@ -48,7 +50,10 @@ def told(place: Path, counts: Path) -> None:
 
 def test_many_processes_make_it_once(tmp_path):
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=told, args=(tmp_path / "cache", tmp_path / "counts")) for _ in range(6)]
+    workers = [
+        context.Process(target=told, args=(tmp_path / "cache", tmp_path / "counts"))
+        for _ in range(6)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -59,7 +64,8 @@ def test_many_processes_make_it_once(tmp_path):
 def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        OSError, match=r"cannot be written .*: free some space, or name another folder with XDG_CACHE_HOME"
+        OSError,
+        match=r"cannot be written .*: free some space, or name another folder with XDG_CACHE_HOME",
     ):
         cache.kept("a", 1, write, tmp_path / "file")
 

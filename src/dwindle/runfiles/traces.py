@@ -1,8 +1,9 @@
-"""The file of traces, ``traces.npz`` beside the outputs: for a few outputs, what every step attended to.
+"""The file of traces, ``traces.npz``: for a few outputs, what every step attended to.
 
-It holds for the k-th item ``k.id``, ``k.text`` (the source), ``k.output`` (T,) and ``k.source`` (S,) strings,
-``k.places`` (S,) as in the coverage file, and ``k.attention`` and ``k.weights`` (T, S) in half precision, mean of heads
-and layers. ``count`` says how many. How a trace is made is the business of ``dwindle.generation.tracing``.
+It holds for the k-th item ``k.id``, ``k.text`` (the source), ``k.output`` (T,) and ``k.source``
+(S,) strings, ``k.places`` (S,) as in the coverage file, and ``k.attention`` and ``k.weights`` (T,
+S) in half precision, mean of heads and layers. ``count`` says how many. How a trace is made is the
+business of ``dwindle.generation.tracing``.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.folder import arrays as archive
+from dwindle.runfiles import arrays as archive
 
 Array = npt.NDArray[np.float32]
 
@@ -46,7 +47,10 @@ def write(path: Path, made: Iterable[Trace]) -> None:
         arrays |= {f"{k}.id": np.array(one.id), f"{k}.text": np.array(one.text)}
         arrays |= {f"{k}.source": np.array(one.source), f"{k}.output": np.array(one.output)}
         arrays |= {f"{k}.places": np.array(one.places, dtype=np.int32)}
-        arrays |= {f"{k}.attention": one.attention.astype(np.float16), f"{k}.weights": one.weights.astype(np.float16)}
+        arrays |= {
+            f"{k}.attention": one.attention.astype(np.float16),
+            f"{k}.weights": one.weights.astype(np.float16),
+        }
     archive.write(path, {"count": np.array(count), **arrays})
 
 
@@ -61,8 +65,18 @@ def read(path: str | Path) -> list[Trace]:
 
 
 def _one(file: dict[str, npt.NDArray[Any]], k: int) -> Trace:
-    attention, weights = (file[f"{k}.{name}"].astype(np.float32) for name in ("attention", "weights"))
+    attention, weights = (
+        file[f"{k}.{name}"].astype(np.float32) for name in ("attention", "weights")
+    )
     source, at, output = (file[f"{k}.{name}"].tolist() for name in ("source", "places", "output"))
-    if attention.shape != (len(output), len(source)) or attention.shape != weights.shape or len(at) != len(source):
-        raise ValueError(f"item {k} has {len(output)} steps, {len(source)} positions, rows {attention.shape}")
-    return Trace(str(file[f"{k}.id"]), str(file[f"{k}.text"]), source, at, output, attention, weights)
+    if (
+        attention.shape != (len(output), len(source))
+        or attention.shape != weights.shape
+        or len(at) != len(source)
+    ):
+        raise ValueError(
+            f"item {k} has {len(output)} steps, {len(source)} positions, rows {attention.shape}"
+        )
+    return Trace(
+        str(file[f"{k}.id"]), str(file[f"{k}.text"]), source, at, output, attention, weights
+    )

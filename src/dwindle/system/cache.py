@@ -1,4 +1,5 @@
-"""What is made once and kept for all runs: folders in the user's cache, each named after all that decides its content.
+"""Folders in the user's cache for results that are made once and used by all runs, each named after
+everything that decides its content.
 
 They can be deleted at any time. ``XDG_CACHE_HOME`` says where they are.
 """
@@ -20,14 +21,16 @@ def home() -> Path:
 
 def digest(key: Any) -> str:
     """A short name for plain values."""
-    return hashlib.blake2b(json.dumps(key, sort_keys=True, default=str).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(
+        json.dumps(key, sort_keys=True, default=str).encode(), digest_size=12
+    ).hexdigest()
 
 
 def kept(name: str, key: Any, make: Callable[[Path], None], place: Path | None = None) -> Path:
-    """The folder of this name and key in ``place`` (None: the user's cache), filled by ``make`` the first time.
+    """The folder of this name and key in ``place`` (None: the user's cache), filled by ``make``.
 
-    One process makes it while all others wait. It appears in one move when it is finished, so that a killed process
-    leaves nothing half-made.
+    One process makes it while all others wait. It appears in one move when it is finished, so that
+    a killed process leaves nothing half-made.
     """
     import filelock
 
@@ -41,7 +44,8 @@ def kept(name: str, key: Any, make: Callable[[Path], None], place: Path | None =
                 _make(folder, make)
     except OSError as error:
         raise OSError(
-            f"{folder} cannot be written ({error}): free some space, or name another folder with XDG_CACHE_HOME"
+            f"{folder} cannot be written ({error}): free some space, or name another folder with "
+            "XDG_CACHE_HOME"
         ) from error
     return folder
 

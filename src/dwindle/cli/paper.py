@@ -1,4 +1,4 @@
-"""``dwindle audit``: what the paper prints, and what follows from its own figures."""
+"""``dwindle paper``: figures that the paper prints, beside those that follow from its numbers."""
 
 import json
 from dataclasses import asdict
@@ -9,12 +9,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from dwindle.cli import terminal
-from dwindle.metrics import audit as paper
+from dwindle.metrics.recomputed import recomputed
 
 
-def audit(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def paper(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Recompute the paper's printed figures from other figures that it prints."""
-    findings = paper.audit()
+    findings = recomputed()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
         return

@@ -1,7 +1,8 @@
 """The scores of a run, ``scores.json``: how many items were scored, and a record for every metric.
 
-A record has the metric's name, its value, its interval (``low``, ``high``, or null) and its signature. ``outputs`` is
-the digest of the file that was scored: scores of other outputs are not scores of this run.
+A record has the metric's name, its value, its interval (``low``, ``high``, or null) and its
+signature. ``outputs`` is the digest of the file that was scored: scores of other outputs are not
+scores of this run.
 """
 
 import hashlib
@@ -10,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dwindle.folder import names, whole
+from dwindle.runfiles import names, whole
 
 _REMEDY = "delete it and score the run again"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What was scored when the run was made."""
+    """The scores that were written when the run was made."""
 
     items: int
     records: tuple[dict[str, Any], ...]
@@ -48,7 +49,7 @@ def read(folder: Path) -> Scores:
 
 
 def fit(folder: Path) -> bool:
-    """Whether there are scores, and they are of the outputs that are there."""
+    """True if there are scores, and they are of the outputs that are there."""
     if not all((folder / name).is_file() for name in (names.SCORES, names.OUTPUTS)):
         return False
     of = read(folder).outputs
@@ -64,7 +65,9 @@ def _is_record(record: Any) -> bool:
     if not isinstance(record, dict) or not isinstance(record.get("metric"), str):
         return False
     bounds = (record.get("low"), record.get("high"))
-    return _is_number(record.get("value")) and all(bound is None or _is_number(bound) for bound in bounds)
+    return _is_number(record.get("value")) and all(
+        bound is None or _is_number(bound) for bound in bounds
+    )
 
 
 def _is_number(value: Any) -> bool:

@@ -1,26 +1,25 @@
-"""What a system wrote: the items of an ``outputs.jsonl`` or of line-aligned text files, read strictly.
+"""Outputs of a system: the items of an ``outputs.jsonl``, of a table (CSV, TSV, Parquet, a
+``datasets`` folder) or of line-aligned text files, read strictly. Text files may be ``.gz``.
 
-An item has an id, a hypothesis, and what it is measured against: references, a source, or both. A newline
-inside a text separates sentences. Nothing is repaired or skipped: a bad line is named by file and number.
-Knows nothing of metrics.
+An item has an id, a hypothesis, and what it is measured against: references, a source, or both. A
+newline inside a text separates sentences. Nothing is repaired or skipped: a bad line is named by
+file and number. Knows nothing of metrics.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
-from dwindle.folder import names, whole
-
-_KNOWN = {"id", "source", "reference", "references", "hypothesis"}
+from dwindle.runfiles import names, tables, text_lines, whole
 
 
 @dataclass(frozen=True)
 class Item:
-    """One output. ``line`` is where it stands in its file; ``extra`` holds the keys this project does not
-    use."""
+    """One output. ``line`` is where it stands in its file; ``extra`` holds the keys this project
+    does not use."""
 
     id: str
     hypothesis: str
@@ -32,7 +31,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The items of one system, in the order of their ids, so that the order of lines changes no result."""
+    """The items of one system, in the order of their ids: the order of lines changes nothing."""
 
     name: str
     items: tuple[Item, ...]
@@ -46,9 +45,12 @@ class Outputs:
 
     @property
     def has(self) -> frozenset[str]:
-        """What every item has of ``references``, ``source`` and ``gold``; and ``coverage``, if the file lies beside."""
+        """Those of ``references``, ``source`` and ``gold`` that every item has; and ``coverage``,
+        if the file lies beside."""
         found = {
-            "references": all(item.references and all(map(str.strip, item.references)) for item in self.items),
+            "references": all(
+                item.references and all(map(str.strip, item.references)) for item in self.items
+            ),
             "source": all(item.source is not None for item in self.items),
             "gold": all(item.extra.get("gold") is not None for item in self.items),
             "coverage": self.folder is not None and (self.folder / names.COVERAGE).is_file(),
@@ -57,48 +59,90 @@ class Outputs:
 
     @property
     def empty(self) -> tuple[Item, ...]:
-        """The items whose hypothesis has no visible character. They score 0 and are reported, never
-        dropped."""
+        """The items whose hypothesis is blank. They score 0 and are reported, never dropped."""
         return tuple(item for item in self.items if not item.hypothesis.strip())
 
 
 def outputs(name: str, items: Iterable[Item], folder: Path | None = None) -> Outputs:
-    """Items of one system, sorted by id (shorter ids first, so that 9 comes before 10); ids must differ."""
+    """Items of one system, sorted by id (shorter first: 9 comes before 10); ids must differ."""
     ordered = sorted(items, key=lambda item: (len(item.id), item.id))
     for one, two in pairwise(ordered):
         if one.id == two.id:
-            raise ValueError(f"{name}, lines {one.line} and {two.line} have the same id {one.id!r}: ids must differ")
+            raise ValueError(
+                f"{name}, lines {one.line} and {two.line} have the same id {one.id!r}: ids must "
+                "differ"
+            )
     if not ordered:
         raise ValueError(f"{name} has no items: write one JSON object a line")
     return Outputs(name, tuple(ordered), folder)
 
 
 def read(path: str | Path) -> Outputs:
-    """Read an ``outputs.jsonl``."""
+    """Read an ``outputs.jsonl``, or a table with the same names as columns.
+
+    A table is a ``.csv``, ``.tsv`` or ``.parquet`` file, or a folder that ``datasets`` has saved.
+    Without a column ``id`` its items are numbered from 1.
+    """
     path = Path(path)
-    items = (_item(line, f"{path}, line {number}", number) for number, line in _lines(path))
-    return outputs(str(path), items, path.parent)
+    return outputs(str(path), each(path), path.parent)
 
 
-def read_lines(hypotheses: Path, references: Sequence[Path] = (), sources: Path | None = None) -> Outputs:
+def each(path: Path, first: int = 0, at: int = 0) -> Iterator[Item]:
+    """The items of an ``outputs.jsonl`` or a table, one at a time, in its order.
+
+    ``first``: how many to leave out; the next one begins at the byte ``at``, if these are lines.
+    """
+    if tables.is_table(path):
+        numbered = enumerate(tables.rows(path, first), first + 1)
+        return (_item({"id": n, **row}, f"{path}, row {n}", n) for n, row in numbered)
+    numbered_lines = enumerate(text_lines.texts(path, first, at), first + 1)
+    lines = ((f"{path}, line {number}", line, number) for number, line in numbered_lines)
+    return (_item(_record(line, where), where, n) for where, line, n in lines)
+
+
+def read_lines(
+    hypotheses: Path, references: Sequence[Path] = (), sources: Path | None = None
+) -> Outputs:
     """Read line-aligned text files; the id of an item is its line number."""
+    return outputs(str(hypotheses), each_line(hypotheses, references, sources), hypotheses.parent)
+
+
+def each_line(
+    hypotheses: Path,
+    references: Sequence[Path] = (),
+    sources: Path | None = None,
+    first: int = 0,
+    at: Sequence[int] = (),
+) -> Iterator[Item]:
+    """The items of line-aligned text files, one at a time, in their order.
+
+    ``first``: how many to leave out; the next one begins at the byte ``at`` of each file: of the
+    sources, the hypotheses and the references.
+    """
     files = [hypotheses, *references, *([sources] if sources else [])]
-    columns = [[line for _, line in _lines(file)] for file in files]
-    for file, column in zip(files, columns, strict=True):
-        if len(column) != len(columns[0]):
-            raise ValueError(
-                f"{hypotheses} has {len(columns[0])} lines, {file} has {len(column)}: lines must correspond"
+    begins = [*at[bool(sources) :], *at[: bool(sources)]] or [0] * len(files)
+    read = (text_lines.texts(file, first, begin) for file, begin in zip(files, begins, strict=True))
+    for number, lines in enumerate(zip_longest(*read), first + 1):
+        if None in lines:
+            first, other = (
+                sum(1 for _ in text_lines.raw(f)) for f in (hypotheses, files[_odd(lines)])
             )
-    source = columns.pop() if sources else None
-    items = (
-        Item(str(i), hypothesis, tuple(refs), source[i - 1] if source else None, i)
-        for i, (hypothesis, *refs) in enumerate(zip(*columns, strict=True), 1)
-    )
-    return outputs(str(hypotheses), items, hypotheses.parent)
+            raise ValueError(
+                f"{hypotheses} has {first} lines, {files[_odd(lines)]} has {other}: lines must "
+                "correspond"
+            )
+        hypothesis, *rest = lines
+        source = rest.pop() if sources else None
+        yield Item(str(number), hypothesis, tuple(rest), source, number)
+
+
+def _odd(lines: Sequence[str | None]) -> int:
+    """The first file that ends elsewhere than the first of all."""
+    return next(n for n, line in enumerate(lines) if (line is None) != (lines[0] is None))
 
 
 def write(path: Path, items: Iterable[Item], by: Path | None = None) -> None:
-    """Write an ``outputs.jsonl``, with every extra key, in the order of ``items``. ``by``: as in `whole.write`."""
+    """Write an ``outputs.jsonl``, with every extra key, in order. ``by``: see `whole.write`."""
     whole.write_text(path, "".join(map(_written, items)), by)
 
 
@@ -133,39 +177,37 @@ def same_items(base: Outputs, other: Outputs) -> None:
             )
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines, separated by a newline character and nothing else (not, say, by U+2028)."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}, line {number} is not UTF-8 ({error.reason}): save it as UTF-8") from None
-            yield number, text.removesuffix("\n").removesuffix("\r")
-
-
-def _item(text: str, where: str, number: int) -> Item:
-    record = _record(text, where)
+def _item(record: dict[str, Any], where: str, number: int) -> Item:
     if "id" not in record:
         raise ValueError(f'{where} has no id: give every item its own "id"')
     id = record["id"]
     if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
-        raise ValueError(f"{where} has the id {id!r}: an id is a non-empty string or a whole number")
+        raise ValueError(
+            f"{where} has the id {id!r}: an id is a non-empty string or a whole number"
+        )
     if "hypothesis" not in record:
-        raise ValueError(f'{where} has no "hypothesis": write an empty string if the system wrote nothing')
+        raise ValueError(
+            f'{where} has no "hypothesis": write an empty string if the system wrote nothing'
+        )
     if "reference" in record and "references" in record:
         raise ValueError(f'{where} has both "reference" and "references": keep one of them')
     references = record["references"] if "references" in record else [record.get("reference")]
     if not isinstance(references, list):
-        raise ValueError(f'{where}: "references" must be a list of strings; a single string is "reference"')
+        raise ValueError(
+            f'{where}: "references" must be a list of strings; a single string is "reference"'
+        )
     source = record.get("source")
     return Item(
         id=_text(str(id), "id", where),
         hypothesis=_text(record["hypothesis"], "hypothesis", where),
-        references=tuple(_text(r, "reference", where) for r in references if r is not None or "references" in record),
+        references=tuple(
+            _text(r, "reference", where)
+            for r in references
+            if r is not None or "references" in record
+        ),
         source=None if source is None else _text(source, "source", where),
         line=number,
-        extra={key: value for key, value in record.items() if key not in _KNOWN},
+        extra={key: value for key, value in record.items() if key not in tables.COLUMNS},
     )
 
 
@@ -173,10 +215,16 @@ def _record(text: str, where: str) -> dict[str, Any]:
     try:
         record = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
-        what = "is empty" if not text.strip() else f"is not JSON ({error.msg} at character {error.pos + 1})"
+        what = (
+            "is empty"
+            if not text.strip()
+            else f"is not JSON ({error.msg} at character {error.pos + 1})"
+        )
         raise ValueError(f"{where} {what}: write one JSON object a line") from None
     except RecursionError:
-        raise ValueError(f"{where} is nested too deeply: write one flat JSON object a line") from None
+        raise ValueError(
+            f"{where} is nested too deeply: write one flat JSON object a line"
+        ) from None
     except ValueError as error:
         raise ValueError(f"{where} {error}") from None
     if not isinstance(record, dict):
@@ -199,6 +247,8 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _text(value: Any, what: str, where: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{where}: the {what} is {type(value).__name__}, not a string: write it in quotes")
+        raise ValueError(
+            f"{where}: the {what} is {type(value).__name__}, not a string: write it in quotes"
+        )
     whole.check_characters(value, f"{where}: the {what}")
     return value

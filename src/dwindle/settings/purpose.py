@@ -1,5 +1,5 @@
-"""What a setting of a recipe is for. Each field of a settings class says so in its metadata,
-or else is a setting like most.
+"""The purpose of a setting of a recipe. Each field of a settings class names it in its metadata;
+without one, the field is a ``setting``.
 
 attention  how a step attends: the rule, and what takes its place in other methods
 search     what the search does against repetition or for coverage
@@ -20,6 +20,6 @@ LABEL: dict[str, Purpose] = {"purpose": "label"}
 
 
 def purpose(one: Field[Any]) -> Purpose:
-    """What a field is for."""
+    """The purpose of a field."""
     found: Purpose = one.metadata.get("purpose", "setting")
     return found

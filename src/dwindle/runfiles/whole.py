@@ -1,7 +1,9 @@
 """Files that are whole: written whole or not at all, and read whole or refused in one sentence."""
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,20 @@ def write_json(path: Path, value: Any, by: Path | None = None) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", by)
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around libraries that write to ``path``: those of weights raise classes of their own where a
+    disk is full."""
+    try:
+        yield
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        raise OSError(
+            f"{path} could not be written ({error}): make room there, and run the same again"
+        ) from error
+
+
 def read_text(path: Path) -> str:
     """The text of a file somebody else has written."""
     content = path.read_bytes()
@@ -37,7 +53,9 @@ def read_text(path: Path) -> str:
         return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {line} is not UTF-8 ({error.reason}): save it as UTF-8") from None
+        raise ValueError(
+            f"{path}, line {line} is not UTF-8 ({error.reason}): save it as UTF-8"
+        ) from None
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The folder of a run, where all rooms meet: files, names and formats. Knows no torch."""

@@ -1,0 +1,1 @@
+"""Facts about settings that every room's settings classes share."""
