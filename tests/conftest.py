@@ -12,9 +12,14 @@ settings.load_profile("dwindle")
 
 @pytest.fixture(autouse=True, scope="session")
 def _cache(tmp_path_factory):
-    """What is kept for all runs is kept for all tests, but not for the user. The compiled kernel may stay."""
-    from dwindle.folder import cache
+    """What is kept for all runs is kept for all tests, but not for the user. The compiled kernel
+    may stay."""
+    from dwindle.native import build
+    from dwindle.system import cache
 
+    assert build.home is cache.home, (
+        "imported first, so that the kernel stays where it is and is not compiled again"
+    )
     found = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "home", lambda: found)

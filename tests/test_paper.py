@@ -16,7 +16,11 @@ ROWS = [
 
 
 def test_every_item_is_there_once():
-    wanted = [f"M{i}" for i in range(1, 12)] + [f"S{i}" for i in range(1, 19)] + [f"E{i}" for i in range(1, 20)]
+    wanted = (
+        [f"M{i}" for i in range(1, 12)]
+        + [f"S{i}" for i in range(1, 19)]
+        + [f"E{i}" for i in range(1, 20)]
+    )
     assert [row[0] for row in ROWS] == wanted
 
 
@@ -28,6 +32,8 @@ def test_what_it_names_is_there(row):
     for named in re.findall("`([^`]+)`", test):
         file, _, function = named.partition("::")
         assert (HERE / "tests" / file).is_file(), file
-        assert not function or f"def {function}(" in (HERE / "tests" / file).read_text(encoding="utf-8"), named
+        assert not function or f"def {function}(" in (HERE / "tests" / file).read_text(
+            encoding="utf-8"
+        ), named
     for recipe in re.findall(r"dwindle run ([\w-]+/[\w-]+)", command):
         assert shelf.find(recipe), recipe

@@ -1,7 +1,8 @@
 """Pages of the documentation as what they promise: their blocks of code, run as a reader would.
 
-A block in ``python`` or ``bash`` is run; one in ``text`` (or ``json``) shows something and is not. No page reaches for
-a network: where it names a model of the hub, a tiny one of the same family stands in.
+A block in ``python`` or ``bash`` is run; one in ``text`` (or ``json``) shows something and is not.
+No page reaches for a network: where it names a model of the hub, a tiny one of the same family
+stands in.
 """
 
 import re
@@ -26,7 +27,9 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(fence[1].strip(), fence[2], text[: fence.start()].count("\n") + 1)
 
 
-def perform(page: str, run: Run, stand_ins: dict[str, str], made: Callable[[list[str]], list[str]] = list) -> str:
+def perform(
+    page: str, run: Run, stand_ins: dict[str, str], made: Callable[[list[str]], list[str]] = list
+) -> str:
     """Run all blocks of a page in the present folder, top to bottom; what its commands printed.
 
     Args:
@@ -62,7 +65,8 @@ def _typed(command: str, run: Run, made: Callable[[list[str]], list[str]]) -> st
         rules = (HOME / "Makefile").read_text(encoding="utf-8")
         assert all(re.search(rf"^{target}:", rules, re.MULTILINE) for target in arguments), command
     elif program == "pip":
-        assert (program, arguments[0]) == ("pip", "install")  # `test_packaging.py` looks at what is installed
+        # `test_packaging.py` looks at what is installed
+        assert (program, arguments[0]) == ("pip", "install")
     else:
         assert program in ("#", "git", "cd"), f"{command}: not a command that this test knows"
     return ""

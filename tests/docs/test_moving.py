@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dwindle.folder import names, traces
+from dwindle.runfiles import names, traces
 from tests.docs.pages import HOME
 
 SCRIPT = str(HOME / "docs/demo/moving.py")
@@ -40,15 +40,22 @@ def test_what_was_said_before_is_marked():
 
 def test_the_item_with_the_largest_difference_is_drawn(runs, monkeypatch, capsys):
     out = runs / "moving.svg"
-    monkeypatch.setattr(sys, "argv", ["moving.py", str(runs / "plain"), str(runs / "dim"), "--out", str(out)])
+    monkeypatch.setattr(
+        sys, "argv", ["moving.py", str(runs / "plain"), str(runs / "dim"), "--out", str(out)]
+    )
     runpy.run_path(SCRIPT, run_name="__main__")
     assert capsys.readouterr().out.endswith(": one\n")
     drawn = ElementTree.parse(out).getroot()
     said = [text.text for text in drawn.iter(f"{SVG}text") if text.get("class") == "again"]
     assert said == ["the", "ferry", "was"]
-    shades = [float(rect.get("fill-opacity")) for rect in drawn.iter(f"{SVG}rect") if rect.get("class") == "used"]
+    shades = [
+        float(rect.get("fill-opacity"))
+        for rect in drawn.iter(f"{SVG}rect")
+        if rect.get("class") == "used"
+    ]
     assert shades == [1.0] * 4 + [0.67] * 4  # six steps against four, on one scale
-    assert all(text.get("opacity") is None for text in drawn.iter(f"{SVG}text"))  # without animation it stands there
+    # without animation it stands there
+    assert all(text.get("opacity") is None for text in drawn.iter(f"{SVG}text"))
     moves = list(drawn.iter(f"{SVG}animate"))
     assert len(moves) == 8 + 5 + 3
     for move in moves:

@@ -1,6 +1,8 @@
-"""The site that ``make docs`` builds: whole, found by searching, and nothing in it from elsewhere."""
+"""The site that ``make docs`` builds: whole, found by searching, and nothing in it from
+elsewhere."""
 
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -16,23 +18,58 @@ from tests.docs.pages import HOME
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """Built once, whichever process of the tests comes first. A warning is an error: a link leads somewhere."""
+    """Built once, whichever process of the tests comes first. A warning is an error: a link leads
+    somewhere."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if own.name.startswith("popen") else own) / "site"
     with FileLock(f"{shared}.lock"):
         if not (shared / "index.html").is_file():
-            command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "-c", "docs", ".", str(shared)]
+            command = [
+                sys.executable,
+                "-m",
+                "sphinx",
+                "--quiet",
+                "--fail-on-warning",
+                "-c",
+                "docs",
+                ".",
+                str(shared),
+            ]
             done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
     return shared
 
 
 def test_every_page_is_on_it(site):
-    pages = [*HOME.glob("docs/**/*.md"), *HOME.glob("benchmarks/*.md"), HOME / "README.md", HOME / "CHANGELOG.md"]
-    missing = [page for page in pages if not (site / page.relative_to(HOME)).with_suffix(".html").is_file()]
+    pages = [
+        *HOME.glob("docs/**/*.md"),
+        *HOME.glob("docs/**/*.ipynb"),
+        *HOME.glob("benchmarks/*.md"),
+        HOME / "README.md",
+        HOME / "CHANGELOG.md",
+    ]
+    missing = [
+        page for page in pages if not (site / page.relative_to(HOME)).with_suffix(".html").is_file()
+    ]
     assert not missing
     first = (site / "docs/index.html").read_text(encoding="utf-8")
-    assert [page.stem for page in pages if f"{page.stem}.html" not in first and page.stem != "index"] == []
+    assert [
+        page.stem for page in pages if f"{page.stem}.html" not in first and page.stem != "index"
+    ] == []
+
+
+def test_notebooks_have_their_cells(site):
+    for file in HOME.glob("docs/notebooks/*.ipynb"):
+        page = (site / file.relative_to(HOME)).with_suffix(".html").read_text(encoding="utf-8")
+        code = [
+            cell
+            for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]
+            if cell["cell_type"] == "code"
+        ]
+        assert page.count('<div class="highlight-python notranslate">') == len(code) > 2
+        assert "<h1>" in page
+        assert "data:image/png;base64," in page
+        assert page.count('<div class="shown">') > 1
 
 
 def test_the_reference_has_every_public_name(site):
@@ -45,7 +82,9 @@ def test_the_reference_has_every_public_name(site):
 def test_nothing_is_loaded_from_elsewhere(site):
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        loaded = re.findall(r"""<(?:script|img|iframe|link)\b[^>]* (?:src|href)=["']http[^"']*""", text)
+        loaded = re.findall(
+            r"""<(?:script|img|iframe|link)\b[^>]* (?:src|href)=["']http[^"']*""", text
+        )
         assert not loaded, page
 
 
@@ -66,23 +105,37 @@ def served(site):
 @browser_kit.MARKS[1]
 def test_in_a_browser(driver, served):
     from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
 
     driver.get(served)
-    WebDriverWait(driver, 20).until(lambda d: d.current_url.endswith("docs/index.html"))
+    browser_kit.arrive(driver, "docs/index.html")
     assert driver.find_element(By.TAG_NAME, "h1").text.startswith("dwindle")
     driver.get(f"{served}search.html?q=omissions")
     found = (By.CSS_SELECTOR, "#search-results a[href*='OMISSIONS']")
-    WebDriverWait(driver, 20).until(lambda d: d.find_elements(*found))
-    pages = ("docs/index.html", "README.html", "docs/METRICS.html", "docs/RESULTS.html", "docs/api/attach.html")
+    assert browser_kit.eventually(lambda: driver.find_elements(*found))
+    pages = (
+        "docs/index.html",
+        "README.html",
+        "docs/METRICS.html",
+        "docs/RESULTS.html",
+        "docs/api/attach.html",
+    )
+    pages += ("docs/notebooks/audit_a_translator.html",)
     for width, scheme in ((1280, "light"), (375, "dark")):
         with browser_kit.screen(driver, width, scheme):
             for page in pages:
                 driver.get(served + page)
                 assert browser_kit.wide(driver) <= 0, (page, width)
-                back = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-                assert (sum(map(int, re.findall(r"\d+", back)[:3])) < 200) == (scheme == "dark"), back
+                back = driver.execute_script(
+                    "return getComputedStyle(document.body).backgroundColor"
+                )
+                assert (sum(map(int, re.findall(r"\d+", back)[:3])) < 200) == (scheme == "dark"), (
+                    back
+                )
+                barriers = browser_kit.barriers(driver) if browser_kit.AXE.is_file() else []
+                assert barriers == [], page
     assert [entry["message"] for entry in driver.get_log("browser")] == []
     urls = browser_kit.asked(driver)
     assert any(url.startswith(served) for url in urls)
-    assert [url for url in urls if url.startswith(("http", "ws")) and not url.startswith(served)] == []
+    assert [
+        url for url in urls if url.startswith(("http", "ws")) and not url.startswith(served)
+    ] == []

@@ -1,4 +1,5 @@
-"""``python -m tests.soak [TRIAL ...] [--minutes M] [--seed S] [--once]``: trials in turns until time is over."""
+"""``python -m tests.soak [TRIAL ...] [--minutes M] [--seed S] [--once]``: trials in turns until
+time is over."""
 
 import argparse
 import random
@@ -12,13 +13,35 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-TRIALS = ["attention", "families", "threads", "damage", "pages", "kills", "audits", "disks", "ballots"]
+TRIALS = [
+    "attention",
+    "families",
+    "threads",
+    "tasks",
+    "moved",
+    "compiled",
+    "wrapped",
+    "processes",
+    "damage",
+    "importers",
+    "pages",
+    "kills",
+    "corpora",
+    "full",
+    "audits",
+    "disks",
+    "ballots",
+    "scripts",
+    "nulls",
+]
 Trial = Callable[[random.Random, Path], int]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("trials", nargs="*", metavar="TRIAL", help=f"some of {', '.join(TRIALS)}; default: all")
+    parser.add_argument(
+        "trials", nargs="*", metavar="TRIAL", help=f"some of {', '.join(TRIALS)}; default: all"
+    )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", default=secrets.token_hex(4), help="default: drawn, and printed")
     parser.add_argument("--once", action="store_true", help="one case of each, with this very seed")
@@ -40,14 +63,20 @@ def main() -> int:
                 checks[name] += trial(random.Random(seed), Path(folder))
         except Exception:
             failed[name] += 1
-            print(f"\n{name} failed; again with: python -m tests.soak {name} --once --seed {seed}", flush=True)
+            print(
+                f"\n{name} failed; again with: python -m tests.soak {name} --once --seed {seed}",
+                flush=True,
+            )
             traceback.print_exc()
         cases[name] += 1
         spent[name] += time.monotonic() - start
         if given.once and all(cases[n] for n in names):
             break
     for name in names:
-        print(f"{name:10} {cases[name]:6} cases {checks[name]:8} checks {failed[name]:4} failed {spent[name]:6.0f} s")
+        print(
+            f"{name:10} {cases[name]:6} cases {checks[name]:8} checks {failed[name]:4} failed "
+            f"{spent[name]:6.0f} s"
+        )
     return 1 if failed else 0
 
 

@@ -1,4 +1,5 @@
-"""Attention against loops in float64: rules, options, shapes, backends, dtypes, extreme scores and masks."""
+"""Attention against loops in float64: rules, options, shapes, backends, dtypes, extreme scores and
+masks."""
 
 import math
 from pathlib import Path
@@ -11,7 +12,15 @@ import dwindle
 from dwindle import Coverage
 from dwindle.core.backends import cpu
 
-FUNCTIONS = ["log", "log(1.9)", "power(0.5)", "power(0.65)", "boxcox(0.5)", "boxcox(0.000001)", "identity"]
+FUNCTIONS = [
+    "log",
+    "log(1.9)",
+    "power(0.5)",
+    "power(0.65)",
+    "boxcox(0.5)",
+    "boxcox(0.000001)",
+    "identity",
+]
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 
 
@@ -23,7 +32,9 @@ def trial(random: Random, folder: Path) -> int:
     backends = ["eager", "chunked", *(["cpu"] if cpu.available() else [])]
     for backend in backends:
         context, coverage = dwindle.attention(**_tensors(case, dtype), rule=rule, backend=backend)
-        for name, found, right in zip(("context", "total", "peak"), (context, *coverage), expected, strict=True):
+        for name, found, right in zip(
+            ("context", "total", "peak"), (context, *coverage), expected, strict=True
+        ):
             off = np.abs(found.double().numpy() - right).max() if right.size else 0.0
             bound = TOLERANCES[dtype] * max(1.0, np.abs(right).max() if right.size else 0.0)
             assert off <= bound, f"{backend} {rule} {dtype} {_shapes(case)}: {name} is off by {off}"
@@ -39,17 +50,28 @@ def _rule(random: Random) -> str:
 
 def _case(random: Random, rule: dwindle.Rule, dtype: torch.dtype) -> dict:
     """Arrays in float64 that the dtype can hold."""
-    b, hk, t, d = random.randint(1, 3), random.randint(1, 3), random.choice([1, 2, 7, 40]), random.choice([1, 4, 16])
-    h, s, dv = hk * random.randint(1, 2), random.choice([1, 3, 17, 64, 300]), random.choice([1, 5, 8])
+    b = random.randint(1, 3)
+    hk = random.randint(1, 3)
+    t = random.choice([1, 2, 7, 40])
+    d = random.choice([1, 4, 16])
+    h = hk * random.randint(1, 2)
+    s = random.choice([1, 3, 17, 64, 300])
+    dv = random.choice([1, 5, 8])
     draw = np.random.default_rng(random.getrandbits(32))
     spread = random.choice([0.0, 1.0, 4.0]) / math.sqrt(d) ** 0.5
     real = lambda *shape: _held(draw.standard_normal(shape), dtype)  # noqa: E731
-    case = {"query": real(b, h, t, d) * spread, "key": real(b, hk, s, d), "value": real(b, hk, s, dv)}
+    case = {
+        "query": real(b, h, t, d) * spread,
+        "key": real(b, hk, s, d),
+        "value": real(b, hk, s, dv),
+    }
     case["query"] = _held(case["query"], dtype)
     if random.random() < 0.5:  # what one number moves all scores by must change nothing
         case["bias"] = np.full((1, h, 1, 1), random.choice([-300.0, -100.0, 0.0, 100.0]))
     if random.random() < 0.6:
-        case["mask"] = draw.random((b, 1, random.choice([1, t]), s)) < random.choice([0.02, 0.5, 0.95])
+        case["mask"] = draw.random((b, 1, random.choice([1, t]), s)) < random.choice(
+            [0.02, 0.5, 0.95]
+        )
     one = 1 if rule.share_heads else h
     if random.random() < 0.4:
         case["coverage"] = (3 * draw.random((b, one, s)), draw.random((b, one, s)))
@@ -65,7 +87,9 @@ def _held(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
 def _tensors(case: dict, dtype: torch.dtype) -> dict:
     tensors = {name: torch.from_numpy(case[name]).to(dtype) for name in ("query", "key", "value")}
     if "bias" in case:
-        tensors["bias"] = torch.from_numpy(case["bias"]).to(torch.float64 if dtype == torch.float64 else torch.float32)
+        tensors["bias"] = torch.from_numpy(case["bias"]).to(
+            torch.float64 if dtype == torch.float64 else torch.float32
+        )
     if "mask" in case:
         tensors["mask"] = torch.from_numpy(case["mask"])
     if "protected" in case:
@@ -85,7 +109,11 @@ def loops(rule, query, key, value, bias=None, mask=None, coverage=None, protecte
     (b, h, t, d), (hk, s) = query.shape, key.shape[1:3]
     gs = [_value(g) for g in rule.functions]
     one = 1 if rule.share_heads else h
-    total, peak = (np.zeros((b, one, s)), np.zeros((b, one, s))) if coverage is None else (x.copy() for x in coverage)
+    total, peak = (
+        (np.zeros((b, one, s)), np.zeros((b, one, s)))
+        if coverage is None
+        else (x.copy() for x in coverage)
+    )
     kept = np.zeros((b, s), bool) if protected is None else protected.copy()
     for i in rule.protect:
         if -s <= i < s:
@@ -96,8 +124,14 @@ def loops(rule, query, key, value, bias=None, mask=None, coverage=None, protecte
             rows = np.zeros((h, s))
             for head in range(h):
                 scores = key[i, head * hk // h] @ query[i, head, row] / math.sqrt(d)
-                scores = scores + (0 if bias is None else np.broadcast_to(bias, (b, h, t, s))[i, head, row])
-                allowed = np.ones(s, bool) if mask is None else np.broadcast_to(mask, (b, h, t, s))[i, head, row]
+                scores = scores + (
+                    0 if bias is None else np.broadcast_to(bias, (b, h, t, s))[i, head, row]
+                )
+                allowed = (
+                    np.ones(s, bool)
+                    if mask is None
+                    else np.broadcast_to(mask, (b, h, t, s))[i, head, row]
+                )
                 if allowed.any():
                     power = np.exp(scores[allowed] - scores[allowed].max())
                     rows[head, allowed] = power / power.sum()
@@ -113,7 +147,11 @@ def loops(rule, query, key, value, bias=None, mask=None, coverage=None, protecte
 
 def _weights(rule, gs, added, covered, peak, kept):
     gains = [g(covered + added) - g(covered) for g in gs]
-    weights = {0: lambda: added, 1: lambda: gains[0], 2: lambda: peak * gains[0] + (1 - peak) * gains[1]}[len(gs)]()
+    weights = {
+        0: lambda: added,
+        1: lambda: gains[0],
+        2: lambda: peak * gains[0] + (1 - peak) * gains[1],
+    }[len(gs)]()
     weights = weights.copy()
     if rule.renormalise and weights[~kept].sum() > 0:
         weights[~kept] *= added[~kept].sum() / weights[~kept].sum()

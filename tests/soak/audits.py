@@ -1,4 +1,5 @@
-"""An audit of outputs that is killed at any moment, and goes on: the same bytes as one that was left alone."""
+"""An audit of outputs that is killed at any moment, and goes on: the same bytes as one that was
+left alone."""
 
 import json
 import signal
@@ -8,21 +9,23 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.listening import small
+from tests.auditing import small
 
 AUDIT = """
 import sys
 from pathlib import Path
 import torch
 import dwindle
-from dwindle.listening import bulk
-from tests.listening import small
+from dwindle.auditing import bulk
+from dwindle.runfiles.run import Run
+from tests.auditing import small
 torch.set_num_threads(1)
 tokenizer = small.tokenizer()
 model = small.copier(len(tokenizer))
 listeners = dwindle.listeners(model, tokenizer, small.TEXTS)
 print("ready", flush=True)
-bulk.audit(Path(sys.argv[1]), Path(sys.argv[2]), model, tokenizer, listeners, 4)
+auditor = dwindle.Auditor(model, listeners, tokenizer, batch=4, brief=False)
+bulk.audit(bulk.shards([(Run(Path(sys.argv[1])), Path(sys.argv[2]), 1500)], auditor), bulk.alone)
 """
 
 
@@ -35,13 +38,17 @@ def trial(random: Random, folder: Path) -> int:
     for _ in range(random.randint(1, 4)):
         _audited(outputs, folder / "killed.jsonl", random.uniform(0, 1) * needed)
     _audited(outputs, folder / "killed.jsonl")
-    assert (folder / "killed.jsonl").read_bytes() == (folder / "alone.jsonl").read_bytes(), "another result after kills"
+    assert (folder / "killed.jsonl").read_bytes() == (folder / "alone.jsonl").read_bytes(), (
+        "another result after kills"
+    )
     return len(lines)
 
 
 def _audited(outputs: Path, out: Path, until: float | None = None) -> float:
     """The seconds of an audit, or of its life."""
-    process = subprocess.Popen([sys.executable, "-c", AUDIT, str(outputs), str(out)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", AUDIT, str(outputs), str(out)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "ready\n"
     start = time.monotonic()
     try:

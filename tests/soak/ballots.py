@@ -1,4 +1,5 @@
-"""Raters, and a server that is killed: no ballot that was acknowledged is lost, none is there twice."""
+"""Raters, and a server that is killed: no ballot that was acknowledged is lost, none is there
+twice."""
 
 import signal
 import time
@@ -11,7 +12,9 @@ from tests.study.test_kill import Voter
 
 
 def trial(random: Random, folder: Path) -> int:
-    made = study_kit.make(folder / "study", items=random.randint(50, 400), raters=3, links=random.randint(3, 12))
+    made = study_kit.make(
+        folder / "study", items=random.randint(50, 400), raters=3, links=random.randint(3, 12)
+    )
     known: dict[tuple[int, int], str] = {}
     for _ in range(random.randint(1, 4)):
         server, port = study_kit.serving(made)
@@ -23,7 +26,11 @@ def trial(random: Random, folder: Path) -> int:
         study_kit.stop(server)
         for voter in voters:
             voter.join(20)
-        known |= {(rater, place): text for rater, v in enumerate(voters, 1) for place, text in v.thanked.items()}
+        known |= {
+            (rater, place): text
+            for rater, v in enumerate(voters, 1)
+            for place, text in v.thanked.items()
+        }
         with Store(made) as store:
             kept = store._db.execute("SELECT rater, place, comment FROM ballot").fetchall()
         found = {(rater, place): comment for rater, place, comment in kept}

@@ -1,4 +1,5 @@
-"""Truncated and flipped bytes in every file that a verb reads: an answer or one sentence, never a trace."""
+"""Truncated and flipped bytes in every file that a verb reads: an answer or one sentence, never a
+trace."""
 
 import contextlib
 import io
@@ -23,14 +24,24 @@ def trial(random: Random, folder: Path) -> int:
         shutil.copytree(good, hurt)
         file = hurt / random.choice(files).relative_to(good)
         how = _damage(random, file)
-        verb = random.choice([
-            ["report", str(hurt), str(other), "--out", str(folder / "page.html")],
-            ["report", str(hurt), "--md", "--out", str(folder / "page.md")],
-            ["score", str(hurt / "outputs.jsonl"), "--metrics", "rouge1,repetition,length"],
-            ["compare", str(other / "outputs.jsonl"), str(hurt / "outputs.jsonl"), "--metrics", "rouge1"],
-        ])  # fmt: skip
+        verb = random.choice(
+            [
+                ["report", str(hurt), str(other), "--out", str(folder / "page.html")],
+                ["report", str(hurt), "--md", "--out", str(folder / "page.md")],
+                ["score", str(hurt / "outputs.jsonl"), "--metrics", "rouge1,repetition,length"],
+                [
+                    "compare",
+                    str(other / "outputs.jsonl"),
+                    str(hurt / "outputs.jsonl"),
+                    "--metrics",
+                    "rouge1",
+                ],
+            ]
+        )
         code, complaint = run(verb)
-        assert code in (0, 2), f"{' '.join(verb)} after {how} in {file.name}: code {code}: {complaint}"
+        assert code in (0, 2), (
+            f"{' '.join(verb)} after {how} in {file.name}: code {code}: {complaint}"
+        )
         if code == 2:
             assert complaint.startswith("dwindle: "), complaint
             assert "Traceback" not in complaint
@@ -55,7 +66,11 @@ def _damage(random: Random, file: Path) -> str:
 def run(arguments: list[str]) -> tuple[int, str]:
     """The exit code of a command, and what it complained."""
     errors = io.StringIO()
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    with (
+        contextlib.redirect_stderr(errors),
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         try:
             main(arguments)

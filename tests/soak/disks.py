@@ -28,20 +28,32 @@ def trial(random: Random, folder: Path) -> int:
             command += ["score", str(first)]
         before = {file: file.read_bytes() for file in inputs.rglob("*") if file.is_file()}
         done = subprocess.run(command, capture_output=True, text=True, preexec_fn=before_start)
-        told = f"{verb} on a disk that is {disk.__name__}: code {done.returncode}: {done.stderr[-1500:]}"
+        told = (
+            f"{verb} on a disk that is {disk.__name__}: code {done.returncode}: "
+            f"{done.stderr[-1500:]}"
+        )
         assert done.returncode in (0, 2), told
         assert "Traceback" not in done.stderr, told
         assert not (done.returncode == 2 and (outs / "page.html").exists()), "half a page"
-        kept = {f: content for f, content in before.items() if f.name != "scores.json" or done.returncode == 2}
-        assert all(file.read_bytes() == content for file, content in kept.items()), "a file was changed"
-        left = {file.name for file in folder.rglob("*") if file.is_file()} - {file.name for file in before}
+        kept = {
+            f: content
+            for f, content in before.items()
+            if f.name != "scores.json" or done.returncode == 2
+        }
+        assert all(file.read_bytes() == content for file, content in kept.items()), (
+            "a file was changed"
+        )
+        left = {file.name for file in folder.rglob("*") if file.is_file()} - {
+            file.name for file in before
+        }
         assert left <= {"page.html", "scores.json"}, f"left behind: {left}"
     return 5
 
 
 @contextlib.contextmanager
 def _mounted(folder: Path, size: int) -> Iterator[bool]:
-    """A small disk in the place of the folder, with its files; False where only the administrator may do so."""
+    """A small disk in the place of the folder, with its files; False where only the administrator
+    may do so."""
     saved = folder.with_name(folder.name + ".saved")
     shutil.copytree(folder, saved)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]

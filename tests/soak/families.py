@@ -1,4 +1,5 @@
-"""Attached families against themselves: with and without a cache, batch against single, and after detaching."""
+"""Attached families against themselves: with and without a cache, batch against single, and after
+detaching."""
 
 from pathlib import Path
 from random import Random
@@ -9,7 +10,13 @@ import dwindle
 from dwindle.attaching.families import FAMILIES
 from tests.attaching.zoo import ZOO
 
-RULES = ["dim:log", "dydim:log,power(0.5)", "dim:boxcox(0.5)+renormalise", "dim:power(0.65)+share_heads", "temporal"]
+RULES = [
+    "dim:log",
+    "dydim:log,power(0.5)",
+    "dim:boxcox(0.5)+renormalise",
+    "dim:power(0.65)+share_heads",
+    "temporal",
+]
 CHECKED = {f.name: f.checked for f in FAMILIES}
 
 
@@ -29,7 +36,9 @@ def trial(random: Random, folder: Path) -> int:
     checks = 2
     if "generate" in CHECKED[family.name]:
         beams = random.choice([1, 3, 4])
-        with_cache, without = (family.generated(model, beams, cache=cache) for cache in (True, False))
+        with_cache, without = (
+            family.generated(model, beams, cache=cache) for cache in (True, False)
+        )
         assert torch.equal(with_cache[0], without[0]), (
             f"{family.name} {rule} {beams} beams: another output with a cache"
         )

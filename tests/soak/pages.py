@@ -12,8 +12,10 @@ from tests.soak.damage import run
 from tests.study import study_kit
 
 PARTS = [
-    "<script>x()</script>", "</script>", "<img src=x onerror=x()>", "<hostile>", "'\"><hostile a='", "{{ 7*7 }}",
-    "{% x %}", "javascript:x()", "&lt;hostile&gt;", "<!--", "-->", "]]>", "\u202e", "\x00", "\x1b[31m",
+    "<script>x()</script>", "</script>", "<img src=x onerror=x()>", "<hostile>",
+    "'\"><hostile a='", "{{ 7*7 }}",
+    "{% x %}", "javascript:x()", "&lt;hostile&gt;", "<!--", "-->", "]]>", "\u202e", "\x00",
+    "\x1b[31m",
     "\ud7ff", "\n", "\r", "\t",
     "\\", "=cmd()", "${x}", "`", "\u2028", "é", "漢", "</textarea>", "</style>", "</title>",
 ]  # fmt: skip
@@ -38,7 +40,12 @@ def trial(random: Random, folder: Path) -> int:
     shared = [(f"{i}{text()}", text(), text()) for i in range(6)]
     for file in files:
         lines = [
-            {"id": key, "source": f"source {source}", "reference": f"words {reference}", "hypothesis": f"some {text()}"}
+            {
+                "id": key,
+                "source": f"source {source}",
+                "reference": f"words {reference}",
+                "hypothesis": f"some {text()}",
+            }
             for key, source, reference in shared
         ]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -51,7 +58,13 @@ def trial(random: Random, folder: Path) -> int:
 def _study(folder: Path, text) -> int:
     """All pages of a rater and of the owner."""
     made = study_kit.make(
-        folder / "study", items=2, raters=1, links=1, source=text(), a=f"one {text()}", b=f"two {text()}"
+        folder / "study",
+        items=2,
+        raters=1,
+        links=1,
+        source=text(),
+        a=f"one {text()}",
+        b=f"two {text()}",
     )
     seen = 0
     with TestClient(pages.app(made), follow_redirects=False) as client:

@@ -4,11 +4,22 @@ from random import Random
 
 import pytest
 
-from tests.soak import attention, damage, families, pages, threads
-
-
-@pytest.mark.parametrize(
-    "of", [attention, damage, families, pages, threads], ids=lambda m: m.__name__.rpartition(".")[2]
+from tests.soak import (
+    attention,
+    damage,
+    families,
+    importers,
+    moved,
+    pages,
+    scripts,
+    tasks,
+    threads,
+    wrapped,
 )
+
+QUICK = [attention, damage, families, importers, moved, pages, scripts, tasks, threads, wrapped]
+
+
+@pytest.mark.parametrize("of", QUICK, ids=lambda m: m.__name__.rpartition(".")[2])
 def test_one_case(of, tmp_path):
     assert of.trial(Random("one"), tmp_path) > 0

@@ -10,7 +10,13 @@ import dwindle
 from tests.attaching import small
 from tests.attaching.test_threads import llama, together
 
-RULES = ["training-free", "dim:log", "dydim:log,power(0.5)", "dim:log+share_heads", "dim:boxcox(0.5)+renormalise"]
+RULES = [
+    "training-free",
+    "dim:log",
+    "dydim:log,power(0.5)",
+    "dim:log+share_heads",
+    "dim:boxcox(0.5)+renormalise",
+]
 
 
 def trial(random: Random, folder: Path) -> int:
@@ -37,7 +43,12 @@ def _job(random: Random, model, prompt: bool):
     beams = 1 if prompt else random.choice([1, 2, 4])
 
     def job() -> list[list[int]]:
-        settings = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "num_beams": beams}
+        settings = {
+            "max_new_tokens": 6,
+            "min_new_tokens": 6,
+            "do_sample": False,
+            "num_beams": beams,
+        }
         with torch.no_grad():
             return model.generate(**given, **settings).tolist()
 
