@@ -1,11 +1,14 @@
-"""How well coverage tells what an output leaves out, on runs of the synthetic worlds, where that is known.
+"""How well coverage tells what an output leaves out, on runs of the synthetic worlds, where that is
+known.
 
-    python benchmarks/left_out.py RUN...      run folders of newsroom or phrasebook, with model and coverage.npz
+    python benchmarks/left_out.py RUN...
 
-Trains nothing. Prints tables in Markdown: AUROC of effective coverage, raw attention (its sum, and its peak from a
-pass over the outputs), lexical overlap, and listeners where `dwindle omissions` has written findings; the threshold
-chosen on half of the items, and precision and recall on the other half; then the one threshold that is best on all runs
-of newsroom together, the world whose parts are sentences. `dwindle.analysis.left_out.THRESHOLD` is that.
+A run is a folder of newsroom or phrasebook, with model and coverage.npz. Trains nothing. Prints
+tables in Markdown: AUROC of effective coverage, raw attention (its sum, and its peak from a pass
+over the outputs), lexical overlap, and listeners where `dwindle omissions` has written findings;
+the threshold chosen on half of the items, and precision and recall on the other half; then the one
+threshold that is best on all runs of newsroom together, the world whose parts are sentences.
+`dwindle.analysis.left_out.THRESHOLD` is that.
 """
 
 import sys
@@ -15,20 +18,23 @@ import torch
 
 from dwindle.analysis import arms, left_out, tables, views
 from dwindle.analysis.audited import audited
-from dwindle.folder.run import Run
+from dwindle.metrics import text_tables
 from dwindle.models.attended import attended
 from dwindle.models.opened import opened
-from dwindle.report import plain
+from dwindle.runfiles.run import Run
 
 
 def peaks(run: Run) -> dict[str, np.ndarray]:
-    """By item, the most attention that any row of its output paid to each source position, mean of layers, (S,)."""
-    model, codec = opened(str(run.path))
+    """By item, the most attention that any row of its output paid to each source position, mean of
+    layers, (S,)."""
+    one = opened(str(run.path))
+    model, codec = one.model, one.codec
     start = torch.tensor([[model.generation_config.decoder_start_token_id]])
     found = {}
     for item in run.outputs.items:
         batch = codec.collate([codec.encode(item.source, item.hypothesis)])
-        rows = attended(model, batch, torch.cat([start, batch.pop("labels")], 1)).attention  # (L, 1, T, S)
+        # (L, 1, T, S)
+        rows = attended(model, batch, torch.cat([start, batch.pop("labels")], 1)).attention
         found[item.id] = rows[:, 0].amax(1).mean(0).numpy()
     return found
 
@@ -40,7 +46,9 @@ def judged(run: Run) -> list[left_out.JudgedPart]:
     for item in run.outputs.items:
         sums = {"effective coverage": known.effective[item.id], "raw attention": known.raw[item.id]}
         marks = told.records[item.id]["chars"] if told else None
-        parts += left_out.judged(item, sums | {"raw attention, peak": most[item.id]}, known.places[item.id], marks)
+        parts += left_out.judged(
+            item, sums | {"raw attention, peak": most[item.id]}, known.places[item.id], marks
+        )
     return parts
 
 
@@ -49,14 +57,17 @@ def main(paths: list[str]) -> None:
     pooled = []
     for test in arms.read(paths).tests:
         judgements = {arm.name: judged(arm.runs[0]) for arm in test.arms}
-        print(plain.markdown([(test.name, tables.left_out(judgements), [])]))
+        print(text_tables.markdown([(test.name, tables.left_out(judgements), [])]))
         if test.items[0].extra["gold"]["world"] == "newsroom":
             pooled += [part for parts in judgements.values() for part in parts]
     if pooled:
         left = np.array([part.left_out for part in pooled])
         shares = np.array([part.scores["effective coverage"] for part in pooled])
         at = left_out.best_threshold(left, shares)
-        for name, value in (("best on all sentences of newsroom", at), ("in use", left_out.THRESHOLD)):
+        for name, value in (
+            ("best on all sentences of newsroom", at),
+            ("in use", left_out.THRESHOLD),
+        ):
             called = shares <= value
             precision, recall = left[called].mean(), called[left].mean()
             alarms = called[~left].mean()

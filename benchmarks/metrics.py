@@ -1,8 +1,8 @@
 """How fast the metrics are. Run: python benchmarks/metrics.py [OUTPUTS.jsonl]
 
-Without a file it makes its own: 11,490 items with sources of 780 words, references of 55 and outputs of 80
-words, drawn from a vocabulary with the frequencies of a language. Prints the table of benchmarks/metrics.md.
-The comparison with rouge-score needs `pip install rouge-score`.
+Without a file it makes its own: 11,490 items with sources of 780 words, references of 55 and
+outputs of 80 words, drawn from a vocabulary with the frequencies of a language. Prints the table of
+benchmarks/metrics.md. The comparison with rouge-score needs `pip install rouge-score`.
 """
 
 import argparse
@@ -16,23 +16,26 @@ from pathlib import Path
 
 import numpy as np
 
-from dwindle.folder import outputs
 from dwindle.metrics import catalogue, rouge
 from dwindle.metrics.cider import CiderScorer
 from dwindle.metrics.score import reduce
 from dwindle.metrics.significance import intervals
+from dwindle.runfiles import outputs
 
 ITEMS, SOURCE, REFERENCE, OUTPUT, SENTENCE = 11_490, 780, 55, 80, 20
 METRICS = ["rouge", "repetition", "novelty", "layout"]
 
 
 def make(path: Path, items: int) -> None:
-    """Outputs that copy spans of their sources, references that copy fewer, words with Zipf's frequencies."""
+    """Outputs that copy spans of their sources, references that copy fewer, words with Zipf's
+    frequencies."""
     rng = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlcumwfgypbvk"))
     vocabulary = ["".join(rng.choice(letters, rng.integers(2, 10))) for _ in range(30_000)]
     weights = 1 / np.arange(1, len(vocabulary) + 1)
-    stream = [vocabulary[i] for i in rng.choice(len(vocabulary), 2_000_000, p=weights / weights.sum())]
+    stream = [
+        vocabulary[i] for i in rng.choice(len(vocabulary), 2_000_000, p=weights / weights.sum())
+    ]
 
     def fresh(length: int) -> list[str]:
         start = int(rng.integers(len(stream) - length))
@@ -61,8 +64,8 @@ def make(path: Path, items: int) -> None:
 
 
 def timed(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """Seconds of this one process; other work on the machine does not count, unless the clock is that of the
-    wall."""
+    """Seconds of this one process; other work on the machine does not count, unless the clock is
+    that of the wall."""
     start = clock()
     work()
     return clock() - start
@@ -113,14 +116,23 @@ def main() -> None:
         half = outputs.outputs("half", system.items[: len(system) // 2])
         ours = timed(lambda: reduce(system, rouge.metrics()))
         print(f"| ROUGE alone, one process | {ours:.2f} s |")
-        print(f"| the same on half of the items | {timed(lambda: reduce(half, rouge.metrics())):.2f} s |")
+        print(
+            "| the same on half of the items | "
+            f"{timed(lambda: reduce(half, rouge.metrics())):.2f} s |"
+        )
         theirs, mine = rouge_score(some), timed(lambda: reduce(some, rouge.metrics()))
         if theirs is not None:
             ratio = f"{theirs:.2f} s / {mine:.3f} s = {theirs / mine:.1f}"
             print(f"| ROUGE, 1,000 items: rouge-score / this | {ratio} |")
         print(f"| CIDEr-D rewards, one process | {rewards(system):,.0f} a second |")
-    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(f"| peak memory: this process / largest worker | {own / 1024:.0f} MB / {children / 1024:.0f} MB |")
+    own, children = (
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    print(
+        f"| peak memory: this process / largest worker | {own / 1024:.0f} MB / "
+        f"{children / 1024:.0f} MB |"
+    )
     print(f"\nPython {sys.version.split()[0]}, numpy {np.__version__}")
 
 

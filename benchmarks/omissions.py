@@ -1,15 +1,19 @@
 """How well listeners tell what an output leaves out, on real models with deletions that are known.
 
-    python benchmarks/omissions.py text MODEL NEWSTEST OUT --year 2019     a Chinese-English model; WMT news tests
-    python benchmarks/omissions.py speech MODEL NEWSTEST OUT --year 2019   a Whisper; English by flite and espeak-ng
-    python benchmarks/omissions.py rates MODEL NEWSTEST OUT --year 2019    false alarms, asked and got; texts
-    python benchmarks/omissions.py cost MODEL NEWSTEST OUT                 CPU time beside a plain forward pass
+    python benchmarks/omissions.py text MODEL NEWSTEST OUT --year 2019
+    python benchmarks/omissions.py speech MODEL NEWSTEST OUT --year 2019
+    python benchmarks/omissions.py rates MODEL NEWSTEST OUT --year 2019
+    python benchmarks/omissions.py cost MODEL NEWSTEST OUT
 
-Listeners are chosen on sources of 2017 (OUT/listeners.json, kept if there). Cases are of another year: a word, a
-clause or a sentence left out; a word replaced by another, which is no omission; nothing left out, in the model's own
-outputs and in human references. All methods score the same attention rows. Of speech, AUROC is of words, by the times
-that the engines give. Every step keeps its file in OUT and goes on after a kill. Prints tables in Markdown; intervals
-resample sources.
+``text``: a Chinese-English model and WMT's news tests. ``speech``: a Whisper, and English spoken by
+flite and espeak-ng. ``rates``: false alarms asked and got, of texts. ``cost``: CPU time beside a
+plain forward pass.
+
+Listeners are chosen on sources of 2017 (OUT/listeners.json, kept if there). Cases are of another
+year: a word, a clause or a sentence left out; a word replaced by another, which is no omission;
+nothing left out, in the model's own outputs and in human references. All methods score the same
+attention rows. Of speech, AUROC is of words, by the times that the engines give. Every step keeps
+its file in OUT and goes on after a kill. Prints tables in Markdown; intervals resample sources.
 """
 
 import argparse
@@ -26,19 +30,29 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoProcessor, AutoTokenizer
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+    AutoProcessor,
+    AutoTokenizer,
+)
 
 import dwindle
-from dwindle.listening.heads import all_heads
-from dwindle.listening.listeners import conformal, item_score
-from dwindle.listening.readers import reader_of
-from dwindle.listening.roc import auroc
-from dwindle.listening.sound import RATE, read_wave
-from dwindle.listening.source import batches
-from dwindle.listening.text import TextReader
+from dwindle.auditing.calibration import conformal
+from dwindle.auditing.heads import all_heads
+from dwindle.auditing.readers import reader_of
+from dwindle.auditing.roc import auroc
+from dwindle.auditing.sound import RATE, read_wave
+from dwindle.auditing.source import batches
+from dwindle.auditing.text import TextReader
+from dwindle.metrics.agreement import wilson
 
 BATCH, RESAMPLES = 8, 500
-INTACT = {"sentence": "intact, joined", "name": "intact, reference", "reference clause": "intact, reference"}
+INTACT = {
+    "sentence": "intact, joined",
+    "name": "intact, reference",
+    "reference clause": "intact, reference",
+}
 """What a kind of deletion is told from, if not from the model's own intact outputs."""
 
 
@@ -63,14 +77,22 @@ def pairs_of(folder: Path, year: int, count: int, longest: int = 90) -> list[tup
     """Aligned Chinese and English sentences of one year, drawn at random."""
     names = [folder / f"newstest{year}.zh-en.{language}.gz" for language in ("zh", "en")]
     sides = [gzip.decompress(name.read_bytes()).decode().split("\n") for name in names]
-    pairs = [(z.strip(), e.strip()) for z, e in zip(*sides, strict=True) if 8 <= len(z.strip()) <= longest]
+    pairs = [
+        (z.strip(), e.strip())
+        for z, e in zip(*sides, strict=True)
+        if 8 <= len(z.strip()) <= longest
+    ]
     random.Random(year).shuffle(pairs)
     return pairs[:count]
 
 
 def text_cases(reader, pairs: list[tuple[str, str]], rng: random.Random) -> Iterator[Case]:
     """Deletions in Chinese sources: what the model writes when the clause or word is not there."""
-    own = [output for some in batches(pairs, BATCH) for output in reader.write([source for source, _ in some])]
+    own = [
+        output
+        for some in batches(pairs, BATCH)
+        for output in reader.write([source for source, _ in some])
+    ]
     for n, ((source, reference), output) in enumerate(zip(pairs, own, strict=True)):
         yield Case(n, "intact, own", source, output)
         yield Case(n, "intact, reference", source, reference)
@@ -84,11 +106,19 @@ def without_name(n: int, source: str, reference: str, rng: random.Random) -> Ite
     both = [
         match
         for match in re.finditer(r"[A-Za-z0-9][A-Za-z0-9.,%-]*[A-Za-z0-9%]|[0-9]", source)
-        if len(re.findall(rf"(?<!\w){re.escape(match[0])}(?!\w)", reference)) == 1 == source.count(match[0])
+        if len(re.findall(rf"(?<!\w){re.escape(match[0])}(?!\w)", reference))
+        == 1
+        == source.count(match[0])
     ]
     if both:
         match = rng.choice(both)
-        yield Case(n, "name", source, re.sub(rf"\s*(?<!\w){re.escape(match[0])}(?!\w)", "", reference), match.span())
+        yield Case(
+            n,
+            "name",
+            source,
+            re.sub(rf"\s*(?<!\w){re.escape(match[0])}(?!\w)", "", reference),
+            match.span(),
+        )
 
 
 def joined(reader, pairs, own, rng) -> Iterator[Case]:
@@ -103,20 +133,38 @@ def joined(reader, pairs, own, rng) -> Iterator[Case]:
 
 
 def shortened(reader, pairs, rng) -> Iterator[Case]:
-    """Clauses and words taken out of the source, or words put in another's place, before the model writes."""
+    """Clauses and words taken out of the source, or words put in another's place, before the model
+    writes."""
     made = []
-    vocabulary = [part.name for source, _ in pairs for part in reader.read(source).parts if part.end - part.start > 1]
+    vocabulary = [
+        part.name
+        for source, _ in pairs
+        for part in reader.read(source).parts
+        if part.end - part.start > 1
+    ]
     for n, (source, _) in enumerate(pairs):
         clauses = [m.span() for m in re.finditer(r"[^，；,;]+[，；,;]?", source) if len(m[0]) >= 4]
         if len(clauses) > 1:
             a, b = rng.choice(clauses)
-            rest = source[:a] + source[b:] if b < len(source) else source[:a].rstrip("，；,;") + "。"
+            rest = (
+                source[:a] + source[b:] if b < len(source) else source[:a].rstrip("，；,;") + "。"
+            )
             made.append((n, "clause", source, rest, (a, b)))
-        words = [(int(p.start), int(p.end)) for p in reader.read(source).parts if p.end - p.start > 1]
+        words = [
+            (int(p.start), int(p.end)) for p in reader.read(source).parts if p.end - p.start > 1
+        ]
         if words:
             (a, b), (c, d) = rng.choice(words), rng.choice(words)
             made.append((n, "word", source, source[:a] + source[b:], (a, b)))
-            made.append((n, "substitution", source, source[:c] + rng.choice(vocabulary) + source[d:], (c, d)))
+            made.append(
+                (
+                    n,
+                    "substitution",
+                    source,
+                    source[:c] + rng.choice(vocabulary) + source[d:],
+                    (c, d),
+                )
+            )
     for some in batches(made, BATCH):
         outputs = reader.write([one[3] for one in some])
         for (n, kind, source, _, gone), output in zip(some, outputs, strict=True):
@@ -130,7 +178,10 @@ def fast_writer(folder: str, tokenizer):
     engine = ctranslate2.Translator(folder, compute_type="int8", intra_threads=1)
 
     def write(sources: list[str]) -> list[str]:
-        pieces = [tokenizer.convert_ids_to_tokens(tokenizer(source)["input_ids"][:-1]) for source in sources]
+        pieces = [
+            tokenizer.convert_ids_to_tokens(tokenizer(source)["input_ids"][:-1])
+            for source in sources
+        ]
         told = engine.translate_batch(pieces, beam_size=1, max_decoding_length=160)
         ids = [tokenizer.convert_tokens_to_ids(one.hypotheses[0]) for one in told]
         return tokenizer.batch_decode(ids, skip_special_tokens=True)
@@ -157,7 +208,8 @@ class Flite:
 
     def __init__(self) -> None:
         self.library, *_ = (
-            ctypes.CDLL(f"libflite{name}.so.1", mode=ctypes.RTLD_GLOBAL) for name in ("", "_usenglish", "_cmulex")
+            ctypes.CDLL(f"libflite{name}.so.1", mode=ctypes.RTLD_GLOBAL)
+            for name in ("", "_usenglish", "_cmulex")
         )
         for name in ("flite_synth_text", "utt_relation", "relation_head", "item_next", "utt_wave"):
             getattr(self.library, name).restype = ctypes.c_void_p
@@ -168,22 +220,30 @@ class Flite:
 
     def voice(self, name: str) -> ctypes.c_void_p:
         if name not in self.voices:
-            register = getattr(ctypes.CDLL(f"libflite_cmu_us_{name}.so.1"), f"register_cmu_us_{name}")
+            register = getattr(
+                ctypes.CDLL(f"libflite_cmu_us_{name}.so.1"), f"register_cmu_us_{name}"
+            )
             register.restype = ctypes.c_void_p
             self.voices[name] = ctypes.c_void_p(register(None))
         return self.voices[name]
 
     def __call__(self, text: str, voice: str) -> Spoken:
-        said = ctypes.c_void_p(self.library.flite_synth_text(text.encode("ascii"), self.voice(voice)))
+        said = ctypes.c_void_p(
+            self.library.flite_synth_text(text.encode("ascii"), self.voice(voice))
+        )
         wave = ctypes.cast(self.library.utt_wave(said), ctypes.POINTER(self.Wave)).contents
-        sound = torch.from_numpy(np.ctypeslib.as_array(wave.samples, (wave.count,)).astype(np.float32) / 32768)
+        sound = torch.from_numpy(
+            np.ctypeslib.as_array(wave.samples, (wave.count,)).astype(np.float32) / 32768
+        )
         words, at = [], 0
         item = self.library.relation_head(ctypes.c_void_p(self.library.utt_relation(said, b"Word")))
         while item:
             here = ctypes.c_void_p(item)
             token = self.library.ffeature_string(here, b"R:Token.parent.name").decode()
             ends = (b"daughter1.daughter1.R:Segment.p.end", b"daughtern.daughtern.R:Segment.end")
-            start, end = (self.library.ffeature_float(here, b"R:SylStructure." + name) for name in ends)
+            start, end = (
+                self.library.ffeature_float(here, b"R:SylStructure." + name) for name in ends
+            )
             if (found := text.find(token, at)) >= 0:
                 words.append((found, start, end))
                 at = found + len(token)
@@ -199,7 +259,10 @@ class Espeak:
 
     class Event(ctypes.Structure):
         _fields_ = (
-            *((name, ctypes.c_int) for name in ("type", "unique", "place", "length", "time", "sample")),
+            *(
+                (name, ctypes.c_int)
+                for name in ("type", "unique", "place", "length", "time", "sample")
+            ),
             ("user", ctypes.c_void_p),
             ("id", ctypes.c_void_p),
         )
@@ -207,7 +270,9 @@ class Espeak:
     def __init__(self) -> None:
         self.library = ctypes.CDLL("libespeak-ng.so.1")
         self.rate = self.library.espeak_Initialize(1, 0, None, 0)
-        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(self.Event))
+        kind = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(self.Event)
+        )
         self.callback = kind(self._heard)
         self.library.espeak_SetSynthCallback(self.callback)
         self.library.espeak_SetVoiceByName(b"en-us")
@@ -231,7 +296,9 @@ class Espeak:
         wanted = round(len(sound) * RATE / self.rate)
         resampled = torch.nn.functional.interpolate(sound[None, None], wanted, mode="linear")[0, 0]
         ends = [begun for _, begun in self.words[1:]] + [len(resampled) / RATE]
-        return resampled, [(at, start, end) for (at, start), end in zip(self.words, ends, strict=True)]
+        return resampled, [
+            (at, start, end) for (at, start), end in zip(self.words, ends, strict=True)
+        ]
 
 
 @functools.cache
@@ -252,7 +319,8 @@ def write_wave(path: Path, sound: torch.Tensor) -> None:
 
 @dataclass(frozen=True)
 class Clip:
-    """A text that was spoken into a file; each word as (first character, last + 1, seconds from, to)."""
+    """A text that was spoken into a file; each word as (first character, last + 1, seconds from,
+    to)."""
 
     number: int
     text: str
@@ -275,14 +343,25 @@ def spoken(texts: list[str], out: Path, rng: random.Random) -> Iterator[Clip]:
         if len(sound) < 14 * RATE:
             file = out / "wav" / f"{n}.wav"
             write_wave(file, sound)
-            yield Clip(n, text, file, [(at, at + len(re.match(r"\S*", text[at:])[0]), a, b) for at, a, b in words])
+            yield Clip(
+                n,
+                text,
+                file,
+                [(at, at + len(re.match(r"\S*", text[at:])[0]), a, b) for at, a, b in words],
+            )
 
 
 def speech_cases(reader, texts: list[str], out: Path, rng: random.Random) -> Iterator[Case]:
     clips = list(spoken(texts, out, rng))
     own = {}
     for some in batches(clips, BATCH):
-        own.update(zip([c.number for c in some], reader.write([read_wave(c.file) for c in some]), strict=True))
+        own.update(
+            zip(
+                [c.number for c in some],
+                reader.write([read_wave(c.file) for c in some]),
+                strict=True,
+            )
+        )
     every = [word for text in texts for word in text.split()]
     for clip in clips:
         yield from of_clip(clip, own[clip.number], every, rng)
@@ -291,13 +370,16 @@ def speech_cases(reader, texts: list[str], out: Path, rng: random.Random) -> Ite
         name = f"wav/{one.number}+{two.number}.wav"
         write_wave(out / name, sound)
         times = one.times + [(a + spans[1][0], b + spans[1][0]) for a, b in two.times]
-        yield Case(one.number, "intact, joined", name, f"{own[one.number]} {own[two.number]}", None, times)
+        yield Case(
+            one.number, "intact, joined", name, f"{own[one.number]} {own[two.number]}", None, times
+        )
         gone = rng.choice((0, 1))
         yield Case(one.number, "sentence", name, own[(two, one)[gone].number], spans[gone], times)
 
 
 def of_clip(clip: Clip, own: str, every: list[str], rng: random.Random) -> Iterator[Case]:
-    """A word, a clause left out of the human text and of the model's own; a word replaced; nothing."""
+    """A word, a clause left out of the human text and of the model's own; a word replaced;
+    nothing."""
     text, name = clip.text, f"wav/{clip.file.name}"
 
     def case(kind: str, output: str, gone=None) -> Case:
@@ -308,7 +390,9 @@ def of_clip(clip: Clip, own: str, every: list[str], rng: random.Random) -> Itera
     words = [word for word in clip.words if sum(c.isalnum() for c in text[word[0] : word[1]]) > 3]
     if len(words) > 1:
         a, b, *gone = rng.choice(words)
-        yield case("reference word", f"{text[:a]}{text[b:]}".replace("  ", " ").strip(), tuple(gone))
+        yield case(
+            "reference word", f"{text[:a]}{text[b:]}".replace("  ", " ").strip(), tuple(gone)
+        )
         a, b, *gone = rng.choice(words)
         yield case("substitution", f"{text[:a]}{rng.choice(every)}{text[b:]}", tuple(gone))
         if said := [word for word in words if own.split().count(text[word[0] : word[1]]) == 1]:
@@ -318,7 +402,9 @@ def of_clip(clip: Clip, own: str, every: list[str], rng: random.Random) -> Itera
     if len(clauses) > 1:
         a, b = rng.choice(clauses)
         inside = [word for word in clip.words if a <= word[0] < b]
-        yield case("reference clause", f"{text[:a]}{text[b:]}".strip(), (inside[0][2], inside[-1][3]))
+        yield case(
+            "reference clause", f"{text[:a]}{text[b:]}".strip(), (inside[0][2], inside[-1][3])
+        )
 
 
 # ---- scores
@@ -341,12 +427,15 @@ class Scored:
 
 
 def attention_of(eager, inputs: dict, read: torch.Tensor, sounds: list[str] | None):
-    """The pass with all attention rows; a sound that several cases of a batch share is encoded once."""
+    """The pass with all attention rows; a sound that several cases of a batch share is encoded
+    once."""
     more = {}
     if sounds:
         first = {sound: n for n, sound in reversed(list(enumerate(sounds)))}
         order = list(first)
-        states = eager.get_encoder()(inputs["input_features"][list(first.values())]).last_hidden_state
+        states = eager.get_encoder()(
+            inputs["input_features"][list(first.values())]
+        ).last_hidden_state
         more["encoder_outputs"] = (states[[order.index(sound) for sound in sounds]],)
     return eager(**inputs, **more, decoder_input_ids=read, output_attentions=True, use_cache=False)
 
@@ -363,7 +452,10 @@ def scored(eager, tokenizer, listeners, cases: list[Case], load, embed) -> list[
         likely = out.logits[:, :-1].log_softmax(-1).gather(-1, read[:, 1:, None])[..., 0]
     every = torch.stack(out.cross_attentions, 1).flatten(1, 2)  # (B, L * H, T, S)
     heads = all_heads(eager)
-    published = [heads.index(tuple(h)) for h in getattr(eager.generation_config, "alignment_heads", None) or []]
+    published = [
+        heads.index(tuple(h))
+        for h in getattr(eager.generation_config, "alignment_heads", None) or []
+    ]
     found = []
     for n, (case, source) in enumerate(zip(cases, sources, strict=True)):
         attention = every[n][:, rows[n], : len(source.owner)]
@@ -375,7 +467,9 @@ def scored(eager, tokenizer, listeners, cases: list[Case], load, embed) -> list[
             kinds["published alignment heads, peak"] = attention[published].amax(1)
         parts = {name: (-source.of_parts(kept).mean(0)) for name, kept in kinds.items()}
         parts["listeners"] = torch.tensor(one.scores)
-        items = {name: item_score(scores) for name, scores in parts.items()}
+        items = {name: worst_quarter(scores) for name, scores in parts.items()} | {
+            "listeners": one.score
+        }
         items["log-probability"] = -float(likely[n][rows[n, 1:]].mean())
         items["length ratio"] = source.length / (1 + len(case.output))
         if not speech:
@@ -386,9 +480,28 @@ def scored(eager, tokenizer, listeners, cases: list[Case], load, embed) -> list[
         marked = [score > listeners.part_threshold for score in one.scores]
         words = [time for time in case.words or where if shared(time, where).sum() > 0]
         weights = np.array([shared(time, where) / shared(time, where).sum() for time in words])
-        told = {name: (weights @ scores.double().numpy()).tolist() for name, scores in parts.items()}
-        found.append(Scored(case.item, case.kind, one.alarm, marked, gone(case, where), items, told, gone(case, words)))
+        told = {
+            name: (weights @ scores.double().numpy()).tolist() for name, scores in parts.items()
+        }
+        found.append(
+            Scored(
+                case.item,
+                case.kind,
+                one.alarm,
+                marked,
+                gone(case, where),
+                items,
+                told,
+                gone(case, words),
+            )
+        )
     return found
+
+
+def worst_quarter(scores: torch.Tensor) -> float | None:
+    """The item score of the rivals, whose parts have no log-odds: the mean of the quarter that
+    scores highest."""
+    return float(scores.topk(-(-len(scores) // 4)).values.mean()) if len(scores) else None
 
 
 def shared(span: tuple[float, float], parts: list[tuple[float, float]]) -> np.ndarray:
@@ -407,7 +520,13 @@ def with_interval(scored: list[Scored], value) -> str:
         by_item.setdefault(one.item, []).append(one)
     numbers, rng = list(by_item), np.random.default_rng(1)
     drawn = [
-        value([one for k in rng.integers(len(numbers), size=len(numbers)) for one in by_item[numbers[k]]])
+        value(
+            [
+                one
+                for k in rng.integers(len(numbers), size=len(numbers))
+                for one in by_item[numbers[k]]
+            ]
+        )
         for _ in range(RESAMPLES)
     ]
     low, high = np.nanquantile(drawn, [0.025, 0.975])
@@ -420,13 +539,18 @@ def word_auroc(cases: list[Scored], method: str) -> float:
 
 
 def item_auroc(cases: list[Scored], kind: str, method: str) -> float:
-    beside = INTACT.get(kind, "intact, reference" if kind.startswith("reference") else "intact, own")
+    beside = INTACT.get(
+        kind, "intact, reference" if kind.startswith("reference") else "intact, own"
+    )
     both = [c for c in cases if c.kind in (kind, beside) and c.items[method] is not None]
-    return auroc(np.array([c.kind == kind for c in both], dtype=bool), np.array([c.items[method] for c in both]))
+    return auroc(
+        np.array([c.kind == kind for c in both], dtype=bool),
+        np.array([c.items[method] for c in both]),
+    )
 
 
 def table(title: str, columns: list[str], rows: dict[str, list[str]]) -> None:
-    print(f"\n**{title}**\n\n| | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
+    print(f"\n**{title}**\n\n| case | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
     for name, cells in rows.items():
         print(f"| {name} | {' | '.join(cells)} |")
 
@@ -434,27 +558,44 @@ def table(title: str, columns: list[str], rows: dict[str, list[str]]) -> None:
 def tables(scored: list[Scored], listeners) -> None:
     kinds = [k for k in dict.fromkeys(c.kind for c in scored) if not k.startswith("intact")]
     methods = list(scored[0].words)
-    of = {kind: [c for c in scored if c.kind == kind] for kind in dict.fromkeys(c.kind for c in scored)}
+    of = {
+        kind: [c for c in scored if c.kind == kind]
+        for kind in dict.fromkeys(c.kind for c in scored)
+    }
     print(f"Heads {list(listeners.heads)}; held-out AUROC while choosing: {listeners.auroc}")
     print(", ".join(f"{kind}: {len(some)}" for kind, some in of.items()))
     table(
         "AUROC of words",
         kinds,
-        {m: [with_interval(of[k], lambda some, m=m: word_auroc(some, m)) for k in kinds] for m in methods},
+        {
+            m: [with_interval(of[k], lambda some, m=m: word_auroc(some, m)) for k in kinds]
+            for m in methods
+        },
     )
     told = list(scored[0].items)
     table(
         "AUROC of items",
         kinds,
-        {m: [with_interval(scored, lambda some, k=k, m=m: item_auroc(some, k, m)) for k in kinds] for m in told},
+        {
+            m: [with_interval(scored, lambda some, k=k, m=m: item_auroc(some, k, m)) for k in kinds]
+            for m in told
+        },
     )
     rows = {}
     for kind, some in of.items():
         marked = np.array([m for c in some for m in c.marked])
         gone = np.array([g for c in some for g in c.marked_gone], dtype=bool)
         both = (marked & gone).sum()
-        right = [f"{both / max(marked.sum(), 1):.2f}", f"{both / max(gone.sum(), 1):.2f}"] if gone.any() else ["", ""]
-        rows[kind] = [f"{np.mean([c.alarm for c in some]):.3f}", f"{marked[~gone].mean():.3f}", *right]
+        right = (
+            [f"{both / max(marked.sum(), 1):.2f}", f"{both / max(gone.sum(), 1):.2f}"]
+            if gone.any()
+            else ["", ""]
+        )
+        rows[kind] = [
+            f"{np.mean([c.alarm for c in some]):.3f}",
+            f"{marked[~gone].mean():.3f}",
+            *right,
+        ]
     table(
         f"At the thresholds for {listeners.false_alarms:.0%} false alarms",
         ["items alarmed", "parts marked that are not gone", "precision", "recall"],
@@ -463,26 +604,35 @@ def tables(scored: list[Scored], listeners) -> None:
 
 
 def cost(model, tokenizer, listeners, pairs: list[tuple[str, str]], rounds: int = 5) -> None:
-    """CPU time of an audit beside that of a plain forward pass over the same pairs, by turns; the median ratio."""
+    """CPU time of an audit beside that of a plain forward pass over the same pairs, by turns; the
+    median ratio."""
     reader, ratios = reader_of(model, tokenizer), []
     ordered = sorted(pairs, key=lambda pair: len(pair[0]))
     for _ in range(rounds):
         began = time.process_time()
         for some in batches(ordered, BATCH):
-            inputs, read, _ = reader.batch([reader.read(source) for source, _ in some], [out for _, out in some])
+            inputs, read, _ = reader.batch(
+                [reader.read(source) for source, _ in some], [out for _, out in some]
+            )
             with torch.inference_mode():
                 model(**inputs, decoder_input_ids=read, use_cache=False)
         middle = time.process_time()
         for _ in dwindle.omissions(model, tokenizer, pairs, listeners, BATCH):
             pass
         ratios.append((time.process_time() - middle) / (middle - began))
-    print(f"{len(pairs)} pairs: {sorted(ratios)[rounds // 2]:.2f} times a plain forward pass ({ratios})")
+    print(
+        f"{len(pairs)} pairs: {sorted(ratios)[rounds // 2]:.2f} times a plain forward pass "
+        f"({ratios})"
+    )
 
 
 def rates(model, tokenizer, listeners, pairs: list[tuple[str, str]], draws: int = 1000) -> None:
-    """Intact outputs that are alarmed, at the threshold that was set and at many that are set on a random half."""
+    """Intact outputs that are alarmed, at the threshold that was set and at many that are set on a
+    random half."""
     reader = reader_of(model, tokenizer)
-    outputs = {"own": [o for some in batches(pairs, BATCH) for o in reader.write([s for s, _ in some])]}
+    outputs = {
+        "own": [o for some in batches(pairs, BATCH) for o in reader.write([s for s, _ in some])]
+    }
     outputs["reference"] = [reference for _, reference in pairs]
     scores = {}
     for kind, texts in outputs.items():
@@ -491,9 +641,10 @@ def rates(model, tokenizer, listeners, pairs: list[tuple[str, str]], draws: int 
         scores[kind] = np.array([one.score for one in found])
         marked = np.concatenate([np.array(one.scores) > listeners.part_threshold for one in found])
         count, share = int((scores[kind] > listeners.threshold).sum()), marked.mean()
-        low, high = proportion(count, len(found))
+        low, high = wilson(count / len(found), len(found))
         print(
-            f"{kind}: {count} of {len(found)} alarmed ({low:.3f}-{high:.3f}); {share:.3f} of {len(marked)} words marked"
+            f"{kind}: {count} of {len(found)} alarmed ({low:.3f}-{high:.3f}); {share:.3f} of "
+            f"{len(marked)} words marked"
         )
     rng, half, asked = np.random.default_rng(1), len(pairs) // 2, listeners.false_alarms
     for kind in scores:
@@ -504,21 +655,18 @@ def rates(model, tokenizer, listeners, pairs: list[tuple[str, str]], draws: int 
                 threshold = conformal(scores[kind][order[:half]].tolist(), asked)
                 got.append((scores[other][order[half:]] > threshold).mean())
             low, high = np.quantile(got, [0.025, 0.975])
-            print(f"set on {half} {kind}, {other}: {asked:.0%} asked, {np.mean(got):.3f} got ({low:.3f}-{high:.3f})")
-
-
-def proportion(count: int, total: int) -> tuple[float, float]:
-    """Wilson's 95 % interval."""
-    share, z = count / total, 1.96
-    middle, width = share + z * z / 2 / total, z * (share * (1 - share) / total + (z / 2 / total) ** 2) ** 0.5
-    return (middle - width) / (1 + z * z / total), (middle + width) / (1 + z * z / total)
+            print(
+                f"set on {half} {kind}, {other}: {asked:.0%} asked, {np.mean(got):.3f} got "
+                f"({low:.3f}-{high:.3f})"
+            )
 
 
 # ---- the steps
 
 
 def kept(path: Path, make) -> list:
-    """The lines of a file; what is not there yet is made, and a killed run's lines are not made again."""
+    """The lines of a file; what is not there yet is made, and a killed run's lines are not made
+    again."""
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     with path.open("a") as file:
         for one in make(done):
@@ -548,14 +696,18 @@ def embedder(path: str | None):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("world", choices=["text", "speech", "rates", "cost"])
     for name in ("model", "newstest", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--year", type=int, default=2019)
     parser.add_argument("--items", type=int, default=150)
     parser.add_argument("--sources", type=int, default=120, help="for the listeners")
-    parser.add_argument("--engine", help="a folder of the same translator for CTranslate2, to write its outputs")
+    parser.add_argument(
+        "--engine", help="a folder of the same translator for CTranslate2, to write its outputs"
+    )
     parser.add_argument("--encoder", help="a sentence encoder, for the rival")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -582,7 +734,8 @@ def main() -> None:
             sources, outputs = [source for source, _ in given], None
         else:  # a small recogniser's own outputs are not all whole; what was spoken is
             clips = list(spoken([e for _, e in given], asked.out / "ordinary", rng))
-            sources, outputs = [read_wave(clip.file) for clip in clips], [clip.text for clip in clips]
+            sources = [read_wave(clip.file) for clip in clips]
+            outputs = [clip.text for clip in clips]
         dwindle.listeners(model, tokenizer, sources, outputs).save(asked.out)
     listeners = dwindle.Listeners.load(asked.out)
     pairs = pairs_of(asked.newstest, asked.year, asked.items, 90 if text else 45)
@@ -599,7 +752,11 @@ def main() -> None:
                 if done
                 else map(
                     asdict,
-                    list(text_cases(reader, pairs, rng) if text else speech_cases(reader, english, asked.out, rng)),
+                    list(
+                        text_cases(reader, pairs, rng)
+                        if text
+                        else speech_cases(reader, english, asked.out, rng)
+                    ),
                 )
             ),
         )

@@ -1,11 +1,14 @@
-"""What a pointer-generator of See's size costs: a training step and beam search, beside other code on the same batch.
+"""What a pointer-generator of See's size costs: a training step and beam search, beside other code
+on the same batch.
 
     python benchmarks/pointer_generator.py --earlier WORKTREE --port CLONE
 
-``--earlier`` is a worktree of this repository at another revision (``git worktree add --detach DIR REVISION``),
-``--port`` a clone of https://github.com/atulkum/pointer_summarizer. Every system is a process of its own, and so is a
-second copy of this one, the control, and so are the three products with the vocabulary, which every training step has.
-They take turns, round after round; medians are compared. Peak memory is that of the process.
+``--earlier`` is a worktree of this repository at another revision
+(``git worktree add --detach DIR REVISION``), ``--port`` a clone of
+https://github.com/atulkum/pointer_summarizer. Every system is a process of its own, and so is a
+second copy of this one, the control, and so are the three products with the vocabulary, which every
+training step has. They take turns, round after round; medians are compared. Peak memory is that of
+the process.
 """
 
 import argparse
@@ -33,11 +36,17 @@ def drawn(words: int) -> dict[str, torch.Tensor]:
     labels = torch.randint(4, words, (B, T), generator=generator)
     labels[:, ::3] = extended[:, :T:3]  # copied from the source
     ids = extended.masked_fill(extended >= words, 1)
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "extended_ids": extended, "labels": labels}
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "extended_ids": extended,
+        "labels": labels,
+    }
 
 
 def model_of(words: int, settings: dict[str, object]) -> torch.nn.Module:
-    """Of whatever tree is on the path, the same weights in all: See's start, and attention that is not uniform."""
+    """Of whatever tree is on the path, the same weights in all: See's start, and attention that is
+    not uniform."""
     from dwindle.models.pointer_generator.config import PointerGeneratorConfig
     from dwindle.models.pointer_generator.model import PointerGenerator
 
@@ -69,7 +78,8 @@ def beam(words: int, settings: dict[str, object]) -> Step:
     from dwindle.generation.settings import DecodingSettings
 
     model, batch = model_of(words, settings).eval(), drawn(words)
-    how = DecodingSettings(beams=BEAMS, min_length=WORDS * 35 // 120, max_length=WORDS)  # in See's proportion
+    # in See's proportion
+    how = DecodingSettings(beams=BEAMS, min_length=WORDS * 35 // 120, max_length=WORDS)
     return lambda: generate(model, batch, how).sum().item()
 
 
@@ -83,16 +93,31 @@ def port(words: int, _: dict[str, object]) -> Step:
     optimiser = torch.optim.Adagrad(weights, lr=0.15, initial_accumulator_value=0.1)
     batch = drawn(words)
     labels, extended = batch["labels"], batch["extended_ids"]
-    read = torch.cat([labels.new_full((B, 1), 2), labels[:, :-1].masked_fill(labels[:, :-1] >= words, 1)], 1)
+    read = torch.cat(
+        [labels.new_full((B, 1), 2), labels[:, :-1].masked_fill(labels[:, :-1] >= words, 1)], 1
+    )
     real, extra = torch.ones(B, S), torch.zeros(B, int(extended.max()) + 1 - words)
 
     def step() -> float:
         optimiser.zero_grad()
         states, features, last = net.encoder(batch["input_ids"], [S] * B)
-        state, context, coverage = net.reduce_state(last), torch.zeros(B, states.shape[-1]), torch.zeros(B, S)
+        state = net.reduce_state(last)
+        context = torch.zeros(B, states.shape[-1])
+        coverage = torch.zeros(B, S)
         losses = []
         for t in range(T):
-            given = (read[:, t], state, states, features, real, context, extra, extended, coverage, t)
+            given = (
+                read[:, t],
+                state,
+                states,
+                features,
+                real,
+                context,
+                extra,
+                extended,
+                coverage,
+                t,
+            )
             chances, state, context, _, _, coverage = net.decoder(*given)
             losses.append(-(chances.gather(1, labels[:, t : t + 1]).squeeze(1) + config.eps).log())
         loss = torch.stack(losses, 1).mean()
@@ -106,9 +131,12 @@ def port(words: int, _: dict[str, object]) -> Step:
 
 
 def products(words: int, _: dict[str, object]) -> Step:
-    """The three products with the vocabulary alone, in chunks of rows: no training step can be faster."""
+    """The three products with the vocabulary alone, in chunks of rows: no training step can be
+    faster."""
     torch.manual_seed(0)
-    hidden, weight, gradient = torch.randn(B * T, 256), torch.randn(words, 256), torch.zeros(words, 256)
+    hidden = torch.randn(B * T, 256)
+    weight = torch.randn(words, 256)
+    gradient = torch.zeros(words, 256)
     rows = max(16, 2**23 // words // 16 * 16)
     scores = torch.empty(rows, words)
 
@@ -128,7 +156,15 @@ class System:
         self.name = name
         self.wall: list[float] = []
         self.cpu: list[float] = []
-        told = ["--serve", what, "--words", str(args.words), "--rule", args.rule, *["--coverage"] * args.coverage]
+        told = [
+            "--serve",
+            what,
+            "--words",
+            str(args.words),
+            "--rule",
+            args.rule,
+            *["--coverage"] * args.coverage,
+        ]
         self.process = subprocess.Popen(
             [sys.executable, __file__, *told],
             stdin=subprocess.PIPE,
@@ -171,7 +207,10 @@ def serve(step: Step) -> None:
 
 def compare(what: str, args: argparse.Namespace) -> None:
     """A table of one kind of step: seconds, times faster than each other system, peak memory."""
-    systems = [System("this code", what, HERE / "src", args), System("again (control)", what, HERE / "src", args)]
+    systems = [
+        System("this code", what, HERE / "src", args),
+        System("again (control)", what, HERE / "src", args),
+    ]
     if args.earlier:
         systems.append(System("earlier code", what, args.earlier / "src", args))
     if what == "training":
@@ -182,18 +221,28 @@ def compare(what: str, args: argparse.Namespace) -> None:
         for system in systems:
             system.step(counts=n > 0)
     ours = systems[0]
-    print(f"| {what} | seconds | CPU seconds | times this code | in CPU | peak GB |\n|---|---|---|---|---|---|")
+    print(
+        f"| {what} | seconds | CPU seconds | times this code | in CPU | peak GB "
+        "|\n|---|---|---|---|---|---|"
+    )
     for system in systems:
         ratios = [
             statistics.median(a / b for a, b in zip(theirs, mine, strict=True))
             for theirs, mine in ((system.wall, ours.wall), (system.cpu, ours.cpu))
         ]
-        figures = [statistics.median(system.wall), statistics.median(system.cpu), *ratios, system.end()]
+        figures = [
+            statistics.median(system.wall),
+            statistics.median(system.cpu),
+            *ratios,
+            system.end(),
+        ]
         print(f"| {system.name} | " + " | ".join(f"{x:.2f}" for x in figures) + " |", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--earlier", type=Path, help="a worktree of an earlier revision")
     parser.add_argument("--port", type=Path, help="a clone of the public port")
     parser.add_argument("--words", type=int, default=50_000, help="of the vocabulary")
@@ -201,13 +250,18 @@ def main() -> None:
     parser.add_argument("--rule", default="plain")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", choices=("training", "beam"))
-    parser.add_argument("--serve", choices=("training", "beam", "port", "products"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--serve", choices=("training", "beam", "port", "products"), help=argparse.SUPPRESS
+    )
     args = parser.parse_args()
     if args.serve:
         kinds = {"training": training, "beam": beam, "port": port, "products": products}
         serve(kinds[args.serve](args.words, {"coverage": args.coverage, "rule": args.rule}))
         return
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; B {B}, S {S}, T {T}, {args.words} words")
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads; B {B}, S {S}, T {T}, "
+        f"{args.words} words"
+    )
     for what in ("training", "beam"):
         if args.only in (None, what):
             compare(what, args)

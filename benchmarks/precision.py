@@ -2,9 +2,9 @@
 
     python benchmarks/precision.py
 
-Diffuse attention (softmax of normal scores, T = 128 rows over S = 512 positions, seed 0). "subtraction"
-computes coverage and g(c_t) - g(c_{t-1}) in the named dtype; "dwindle" is the rule on the same attention.
-The error is relative L1 against float64.
+Diffuse attention (softmax of normal scores, T = 128 rows over S = 512 positions, seed 0).
+"subtraction" computes coverage and g(c_t) - g(c_{t-1}) in the named dtype; "dwindle" is the rule on
+the same attention. The error is relative L1 against float64.
 """
 
 import torch

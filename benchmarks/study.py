@@ -1,10 +1,11 @@
-"""Load on a real server: 200 raters at once cast 20,000 ballots over the loopback, each fsynced before its answer.
+"""Load on a real server: 200 raters at once cast 20,000 ballots over the loopback, each fsynced
+before its answer.
 
     python benchmarks/study.py [--raters 200] [--ballots 20000] [--think 0.5] [--seconds 80]
 
-A rater loads a page, thinks for a random time around ``--think`` seconds, posts the ballot, follows to the next page;
-``--think 0`` posts without a pause. Afterwards every ballot that was acknowledged is looked up in the database. Prints
-a row for ``benchmarks/study.md``.
+A rater loads a page, thinks for a random time around ``--think`` seconds, posts the ballot, follows
+to the next page; ``--think 0`` posts without a pause. Afterwards every ballot that was acknowledged
+is looked up in the database. Prints a row for ``benchmarks/study.md``.
 """
 
 import argparse
@@ -20,16 +21,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from dwindle.folder.outputs import Item, outputs
+from dwindle.runfiles.outputs import Item, outputs
 from dwindle.study.design import design
 from dwindle.study.store import Store, create
 
 _PROOF = re.compile(rb'name="proof" value="(\w+)"')
-_ANSWERS = "representativeness=left&readability=tie&factual_left=yes&factual_right=no&comment=&seconds=12.5"
+_ANSWERS = (
+    "representativeness=left&readability=tie&factual_left=yes&factual_right=no"
+    "&comment=&seconds=12.5"
+)
 
 
 class Client:
-    """One rater's connection, kept open: HTTP/1.1 by hand, for a client library would cost more than the server."""
+    """One rater's connection, kept open: HTTP/1.1 by hand, for a client library would cost more
+    than the server."""
 
     def __init__(self, port: int, token: str) -> None:
         self.port, self.home = port, f"/r/{token}"
@@ -54,7 +59,9 @@ class Client:
             await asyncio.sleep(rng.uniform(0.5, 1.5) * think)
         self.writer.close()
 
-    async def ask(self, method: str, path: str, times: list[float], body: str = "") -> tuple[int, str, bytes]:
+    async def ask(
+        self, method: str, path: str, times: list[float], body: str = ""
+    ) -> tuple[int, str, bytes]:
         head = f"{method} {path} HTTP/1.1\r\nHost: study\r\nContent-Length: {len(body)}\r\n"
         head += "Content-Type: application/x-www-form-urlencoded\r\n" if body else ""
         start = time.perf_counter()
@@ -84,7 +91,8 @@ def make(folder: Path, raters: int, ballots: int) -> None:
     items = -(-ballots // 3)
     sources = [text(700) for _ in range(items)]
     a, b = (
-        outputs(f"{name}.jsonl", [Item(str(i), text(60), source=s) for i, s in enumerate(sources)]) for name in "ab"
+        outputs(f"{name}.jsonl", [Item(str(i), text(60), source=s) for i, s in enumerate(sources)])
+        for name in "ab"
     )
     create(design(a, b, items, 3, 1), folder, raters)
 
@@ -100,27 +108,42 @@ async def watch(pid: int, seen: list[float]) -> None:
         await asyncio.sleep(1)
 
 
-async def load(clients: list[Client], think: float, seconds: float, pid: int) -> tuple[float, list[float]]:
+async def load(
+    clients: list[Client], think: float, seconds: float, pid: int
+) -> tuple[float, list[float]]:
     seen: list[float] = []
     watching = asyncio.create_task(watch(pid, seen))
     start = time.monotonic()
-    await asyncio.gather(*(c.run(think, start + seconds, random.Random(i)) for i, c in enumerate(clients)))
+    await asyncio.gather(
+        *(c.run(think, start + seconds, random.Random(i)) for i, c in enumerate(clients))
+    )
     watching.cancel()
     return time.monotonic() - start, seen
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--raters", type=int, default=200)
     parser.add_argument("--ballots", type=int, default=20000)
     parser.add_argument("--think", type=float, default=0.5)
     parser.add_argument("--seconds", type=float, default=80)
     options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "study"
         make(folder, options.raters, options.ballots)
-        command = [sys.executable, "-c", "from dwindle.cli.main import main; main()", "study", "serve", str(folder)]
+        command = [
+            sys.executable,
+            "-c",
+            "from dwindle.cli.main import main; main()",
+            "study",
+            "serve",
+            str(folder),
+        ]
         server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
         try:
             port = int(re.search(r":(\d+) ", server.stdout.readline())[1])  # type: ignore[union-attr, index]
@@ -136,7 +159,12 @@ def main() -> None:
 
 
 def report(
-    folder: Path, clients: list[Client], options: argparse.Namespace, seconds: float, seen: list[float], cpu: float
+    folder: Path,
+    clients: list[Client],
+    options: argparse.Namespace,
+    seconds: float,
+    seen: list[float],
+    cpu: float,
 ) -> None:
     with Store(folder) as store:
         rows = store.rows()
@@ -144,10 +172,20 @@ def report(
     distinct = len({(row.pair, row.rater) for row in rows})
     posts = _times([t for client in clients for t in client.posts])
     pages = _times([t for client in clients for t in client.pages])
-    early, late = statistics.median(seen[len(seen) // 10 : len(seen) // 5 + 1]), statistics.median(seen[-5:])
-    cells = (options.raters, f"{options.think:g} s", acknowledged, acknowledged - distinct, len(rows) - distinct,
-             round(acknowledged / seconds), posts, pages, f"{early:.0f} -> {late:.0f} MB",
-             f"{cpu:.0f} s of {seconds:.0f} s")  # fmt: skip
+    early = statistics.median(seen[len(seen) // 10 : len(seen) // 5 + 1])
+    late = statistics.median(seen[-5:])
+    cells = (
+        options.raters,
+        f"{options.think:g} s",
+        acknowledged,
+        acknowledged - distinct,
+        len(rows) - distinct,
+        round(acknowledged / seconds),
+        posts,
+        pages,
+        f"{early:.0f} -> {late:.0f} MB",
+        f"{cpu:.0f} s of {seconds:.0f} s",
+    )
     print("|", " | ".join(map(str, cells)), "|")
 
 

@@ -4,14 +4,16 @@
     python benchmarks/training_free.py MODEL PAIRS.tsv --beams 4 --join --outputs out-joined \
         --layers all --rules "dim:boxcox(0.2)+renormalise+protect(special)" training-free
 
-MODEL is a local folder of an encoder-decoder model (Marian, BART, T5) with its tokenizer; PAIRS.tsv has a source and a
-reference on each line (a T5 prefix belongs to the source). Every setting translates the sources with the model's own
-generation settings and the given beams. The table has corpus BLEU, its difference to the untouched model with the
-95 % interval of a paired bootstrap over the lines, the length of the output relative to the reference, and the share
-of its n-grams that it has already written on the same line.
+MODEL is a local folder of an encoder-decoder model (Marian, BART, T5) with its tokenizer; PAIRS.tsv
+has a source and a reference on each line (a T5 prefix belongs to the source). Every setting
+translates the sources with the model's own generation settings and the given beams. The table has
+corpus BLEU, its difference to the untouched model with the 95 % interval of a paired bootstrap over
+the lines, the length of the output relative to the reference, and the share of its n-grams that it
+has already written on the same line.
 
---join makes a stress set: 3, 4, 5, 6, 3, ... consecutive lines become one source. --outputs keeps the translations, so
-that an interrupted run is taken up again, and so that a table can be printed again.
+--join makes a stress set: 3, 4, 5, 6, 3, ... consecutive lines become one source. --outputs keeps
+the translations, so that an interrupted run is taken up again, and so that a table can be printed
+again.
 """
 
 import argparse
@@ -48,9 +50,11 @@ RULES = (
 
 @dataclass(frozen=True)
 class WholeRow(Dim):
-    """The other way to renormalise with protection: protected positions are scaled with the rest of their row.
+    """The other way to renormalise with protection: protected positions are scaled with the rest of
+    their row.
 
-    In ``training-free`` they keep their plain weight exactly, and only the other positions are scaled.
+    In ``training-free`` they keep their plain weight exactly, and only the other positions are
+    scaled.
     """
 
     def __call__(
@@ -77,7 +81,8 @@ class Setting:
     def attach(self, model: Any) -> None:
         if self.layers == "none":
             return
-        with warnings.catch_warnings():  # that the model was not trained with the rule is the point here
+        # that the model was not trained with the rule is the point here
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             dwindle.attach(model, parse(self.rule), layers=1 if self.layers == "last" else None)
 
@@ -92,7 +97,9 @@ def parse(text: str) -> Rule:
     """The notation of dwindle, and ``whole-row:G`` for the experiment above."""
     name, _, g = text.partition(":")
     return (
-        WholeRow(*dwindle.rule(f"dim:{g}").functions, protect="special") if name == "whole-row" else dwindle.rule(text)
+        WholeRow(*dwindle.rule(f"dim:{g}").functions, protect="special")
+        if name == "whole-row"
+        else dwindle.rule(text)
     )
 
 
@@ -125,20 +132,27 @@ def glued(texts: Iterable[str]) -> str:
 
 
 @torch.no_grad()
-def translate(model: Any, tokenizer: Any, sources: list[str], beam: int, batch: int, longest: int) -> list[str]:
+def translate(
+    model: Any, tokenizer: Any, sources: list[str], beam: int, batch: int, longest: int
+) -> list[str]:
     """In batches of sources of similar length; the order of the result is that of ``sources``."""
     order = sorted(range(len(sources)), key=lambda i: len(tokenizer(sources[i]).input_ids))
     found: dict[int, str] = {}
     for start in range(0, len(order), batch):
         some = order[start : start + batch]
-        inputs = tokenizer([sources[i] for i in some], return_tensors="pt", padding=True, truncation=True)
+        inputs = tokenizer(
+            [sources[i] for i in some], return_tensors="pt", padding=True, truncation=True
+        )
         tokens = model.generate(**inputs, num_beams=beam, max_length=None, max_new_tokens=longest)
-        found.update(zip(some, tokenizer.batch_decode(tokens, skip_special_tokens=True), strict=True))
+        found.update(
+            zip(some, tokenizer.batch_decode(tokens, skip_special_tokens=True), strict=True)
+        )
     return [found[i].replace("\n", " ") for i in range(len(sources))]
 
 
 def statistics(outputs: list[str], references: list[str]) -> np.ndarray:
-    """(lines, 10): matched and possible n-grams for n = 1..4, the lengths of output and reference."""
+    """(lines, 10): matched and possible n-grams for n = 1..4, the lengths of output and
+    reference."""
     bleu = BLEU(effective_order=True)
     scores = [bleu.sentence_score(o, [r]) for o, r in zip(outputs, references, strict=True)]
     return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
@@ -146,7 +160,9 @@ def statistics(outputs: list[str], references: list[str]) -> np.ndarray:
 
 def corpus_bleu(lines: np.ndarray) -> float:
     total = [int(x) for x in lines.sum(0)]
-    return float(BLEU.compute_bleu(total[:4], total[4:8], total[8], total[9], smooth_method="exp").score)
+    return float(
+        BLEU.compute_bleu(total[:4], total[4:8], total[8], total[9], smooth_method="exp").score
+    )
 
 
 def interval(plain: np.ndarray, other: np.ndarray, resamples: int) -> tuple[float, float]:
@@ -169,7 +185,14 @@ def repeated(outputs: list[str], n: int) -> float:
     return 100 * again / max(seen, 1)
 
 
-def row(name: str, layers: str, outputs: list[str], references: list[str], plain: list[str], resamples: int) -> str:
+def row(
+    name: str,
+    layers: str,
+    outputs: list[str],
+    references: list[str],
+    plain: list[str],
+    resamples: int,
+) -> str:
     lines = statistics(outputs, references)
     low, high = interval(statistics(plain, references), lines, resamples)
     difference = corpus_bleu(lines) - corpus_bleu(statistics(plain, references))
@@ -182,7 +205,9 @@ def row(name: str, layers: str, outputs: list[str], references: list[str], plain
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What attaching a rule does to a model never trained with one.")
+    parser = argparse.ArgumentParser(
+        description="What attaching a rule does to a model never trained with one."
+    )
     parser.add_argument("model", type=Path, help="a local folder")
     parser.add_argument("pairs", type=Path, help="source, tab, reference on each line")
     parser.add_argument("--rules", nargs="*", default=RULES, help="rules, or whole-row:G")
@@ -215,16 +240,31 @@ def main() -> None:
         return file.read_text(encoding="utf-8").split("\n")[:-1]
 
     settings = [PLAIN, *(Setting(rule, layers) for rule in given.rules for layers in given.layers)]
-    print(f"{len(sources)} sources; python {platform.python_version()}, torch {torch.__version__}, ", end="")
-    print(f"transformers {transformers.__version__}, BLEU {BLEU(references=[references]).get_signature()}")
+    print(
+        f"{len(sources)} sources; python {platform.python_version()}, torch {torch.__version__}, ",
+        end="",
+    )
+    print(
+        f"transformers {transformers.__version__}, BLEU "
+        f"{BLEU(references=[references]).get_signature()}"
+    )
     for beam in given.beams:
         plain = outputs(PLAIN, beam)
-        print(f"\nBeam {beam}; the references repeat {repeated(references, 2):.2f} / {repeated(references, 4):.2f}.\n")
-        print("| rule | layers | BLEU | against plain (95 %) | length | repeated 2-grams % | 4-grams % | as plain |")
+        print(
+            f"\nBeam {beam}; the references repeat {repeated(references, 2):.2f} / "
+            f"{repeated(references, 4):.2f}.\n"
+        )
+        print(
+            "| rule | layers | BLEU | against plain (95 %) | length | repeated 2-grams % | "
+            "4-grams % | as plain |"
+        )
         print("|---" * 8 + "|")
         for setting in settings:
             written = outputs(setting, beam)
-            print(row(setting.rule, setting.layers, written, references, plain, given.resamples), flush=True)
+            print(
+                row(setting.rule, setting.layers, written, references, plain, given.resamples),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
