@@ -10,6 +10,9 @@ import pytest
 
 MARKS = [
     pytest.mark.browser,
+    # A browser is a large machine of its own, with clocks of its own. What fails is tried once
+    # more, and the summary counts it; a fault of ours fails twice.
+    pytest.mark.flaky(reruns=1),
     pytest.mark.skipif(
         not (shutil.which("chromium") and shutil.which("chromedriver")),
         reason="no browser: on Debian, apt-get install chromium chromium-driver",
@@ -56,17 +59,30 @@ def started(profile):
     for flag in (*_FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+    class Patient(webdriver.Chrome):
+        """Returns from ``get`` when the page has its style sheets. The driver's own word that a
+        page has loaded is at times that of the page before."""
+
+        def get(self, url):
+            self.execute_script("window.left = true")
+            super().get(url)
+            assert eventually(lambda: self.execute_script(ARRIVED)), (
+                f"{url} has not loaded: {self.get_log('browser')}"
+            )
+
+    driver = Patient(options=options, service=Service(shutil.which("chromedriver")))
     driver.set_page_load_timeout(120)  # on a busy machine
     driver.set_script_timeout(120)
-    # The page that it opens by itself must have gone: else the end of that one's loading is taken
-    # for the next one's.
     driver.get("about:blank")
-    while (
-        driver.execute_script("return location.href + document.readyState") != "about:blankcomplete"
-    ):
-        time.sleep(0.02)
     return driver
+
+
+# Whether this is another document than the one that was left, whole and with its style sheets.
+ARRIVED = """
+return !window.left && document.readyState === "complete"
+  && [...document.querySelectorAll("link[rel=stylesheet]")].every(link => link.sheet);
+"""
 
 
 def eventually(told) -> bool:
