@@ -4,6 +4,7 @@ import html
 import json
 import re
 import unicodedata
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -430,16 +431,21 @@ def test_sizes_and_kinds_of_posts(rater, client, folder):
     assert len(rows(folder)[0].ballot.comment) == form.LONGEST_COMMENT
 
 
-def test_strangers_guess_slowly_and_raters_do_not_suffer_from_it(client, folder, rater):
+@pytest.fixture
+def still(monkeypatch):
+    """Time stands still for the limits of rate, however slow the machine is."""
+    monkeypatch.setattr(pages, "Limiter", partial(security.Limiter, clock=lambda: 0.0))
+
+
+def test_strangers_guess_slowly_and_raters_do_not_suffer_from_it(still, client, rater):
     codes = [client.get(f"/r/guess-{i}").status_code for i in range(60)]
-    assert codes[:30] == [404] * 30
-    assert codes[-1] == 429
+    assert codes == [404] * 30 + [429] * 30
     assert rater.get().status_code == 200
 
 
-def test_a_rater_who_hammers_is_slowed(rater):
-    codes = {rater.get().status_code for _ in range(200)}
-    assert codes == {200, 429}
+def test_a_rater_who_hammers_is_slowed(still, rater):
+    codes = [rater.get().status_code for _ in range(80)]
+    assert codes == [200] * 60 + [429] * 20
 
 
 def test_a_full_disk_keeps_the_answers_on_the_page_and_says_so(tmp_path, capsys):
