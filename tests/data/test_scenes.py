@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dwindle.data.load import DataSettings, Size, load
 from dwindle.data.worlds import scenes_features
-from dwindle.data.worlds.count import count
 from dwindle.data.worlds.counts import Counts
 from dwindle.data.worlds.scenes import SIDE, Scenes, examples, scene
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.data.worlds.scenes_text import COLOURS, SHAPES, statements
+from dwindle.metrics.world import count
 from dwindle.system import cache as caches
 
 GOLD = {

@@ -3,8 +3,8 @@
 import pytest
 
 from dwindle.data.load import DataSettings, Size, load
-from dwindle.data.worlds.count import WORLDS, count
 from dwindle.metrics import catalogue, score
+from dwindle.metrics.world import WORLDS, count
 from dwindle.runfiles import outputs
 
 NAMES = ["omission", "redundancy", "invention", "straying"]

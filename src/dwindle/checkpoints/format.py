@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
+from dwindle.models.library import bars_on_terminals
 
 _MOST_LAYERS = 1000
 _SLACK = 100_000_000

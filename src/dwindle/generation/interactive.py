@@ -26,7 +26,7 @@ from dwindle.generation.settings import DecodingSettings
 from dwindle.generation.tracing import traced
 from dwindle.models.codec import Batch
 from dwindle.models.opened import opened
-from dwindle.models.prompted import PromptCodec
+from dwindle.models.subword import PromptCodec
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.runfiles.run import Run
 from dwindle.runfiles.traces import Trace

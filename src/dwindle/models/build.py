@@ -19,9 +19,9 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, BertModel, PreTraine
 from dwindle.attaching.carrier import carrier_of
 from dwindle.attaching.find import cross_attention
 from dwindle.models import presets
-from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
 from dwindle.models.fairseq import FairseqConfig
+from dwindle.models.library import bars_on_terminals
 from dwindle.models.loading import from_pretrained
 from dwindle.models.pieces import pieces
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig

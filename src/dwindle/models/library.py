@@ -5,15 +5,27 @@ release offers. Knows no model.
 """
 
 import copy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import GenerationMixin, modeling_utils
+from transformers.utils import logging
 
 from dwindle.attaching.library import PreTrainedConfig, takes
 
-__all__ = ["Config", "copy_", "init", "no_init_weights", "over_words", "restore_table"]
+__all__ = [
+    "Config",
+    "bars_on_terminals",
+    "copy_",
+    "init",
+    "no_init_weights",
+    "over_words",
+    "restore_table",
+]
 
 try:  # 5.0 on: initialisers that leave loaded weights alone
     from transformers import initialization as init
@@ -79,3 +91,16 @@ def restore_table(positions: Any) -> None:
             positions.weight.copy_(positions.create_weight())
     else:
         positions._init_weight()
+
+
+@contextmanager
+def bars_on_terminals() -> Iterator[None]:
+    """Inside the block the library draws its bars only where someone sees them move."""
+    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()

@@ -12,12 +12,11 @@ from typing import Any
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from dwindle.models import build
-from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import Codec
+from dwindle.models.library import bars_on_terminals
 from dwindle.models.loading import from_pretrained
 from dwindle.models.place import place
-from dwindle.models.prompted import PromptCodec
-from dwindle.models.subword import SubwordCodec
+from dwindle.models.subword import PromptCodec, SubwordCodec
 
 _LONGEST = 1024
 """Source tokens, for a model that has no limit of its own."""

@@ -234,6 +234,21 @@ class SubwordCodec:
         return "\n".join(text for text in texts if text)
 
 
+class PromptCodec(SubwordCodec):
+    """The codec of decoder-only models, whose source is the prompt itself.
+
+    Special tokens come before a prompt only, with no end token: the model goes on writing.
+    """
+
+    def _lines(self, **text: str) -> list[list[int]]:
+        found: list[list[int]] = self.tokenizer(list(text.values()), **AS_TEXT)["input_ids"]
+        return found
+
+    def _ends(self) -> tuple[list[int], list[int]]:
+        given: list[int] = self.tokenizer("")["input_ids"]
+        return [i for i in given if i != self.tokenizer.eos_token_id], []
+
+
 def _at_spaces(tokenizer: PreTrainedTokenizerBase) -> None:
     """As PreSumm's ``others/tokenization.py``: lower case, words end at spaces only, accents stay;
     and what is written keeps its spaces (the library would write ``cat .`` as ``cat.`` and

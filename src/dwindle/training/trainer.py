@@ -33,8 +33,8 @@ from dwindle.attaching.carrier import Carrier
 from dwindle.attaching.library import missing, refusal, takes
 from dwindle.data.example import Example
 from dwindle.data.prepared import content
-from dwindle.models.bars import bars_on_terminals
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
+from dwindle.models.library import bars_on_terminals
 from dwindle.models.pointer_generator.model import PointerGenerator
 from dwindle.system import processes
 from dwindle.training.checkpoints import WRITING, checkpoints, clear, keep, last_step

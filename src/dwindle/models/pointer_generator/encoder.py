@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from transformers.utils import ModelOutput
 
 from dwindle.core.coverage import state_dtype
-from dwindle.models.lstm import lstm
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.lstm import lstm
 from dwindle.native.functions import KERNEL
 
 _ALWAYS = 1e4
