@@ -5,7 +5,15 @@ from pathlib import Path
 
 import torch
 import transformers as hf
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 from dwindle.models.build import build
 from dwindle.models.settings import ModelSettings
@@ -119,4 +127,26 @@ def marian(folder: Path) -> Path:
         "vocab_size": len(vocabulary),
     }
     hf.MarianMTModel(hf.MarianConfig(**shape, **heads, **ids)).save_pretrained(folder)
+    return folder
+
+
+def t5(folder: Path) -> Path:
+    """As flan-t5 comes: Unigram pieces, relative positions, an output layer of its own."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator((text for pair in PAIRS for text in pair), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    hf.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    shape = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_heads": 2, "num_layers": 2}
+    config = hf.T5Config(vocab_size=tokenizer.get_vocab_size(), decoder_start_token_id=0, **shape)
+    model = hf.T5ForConditionalGeneration(config)
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+    model.save_pretrained(folder)
     return folder

@@ -40,7 +40,7 @@ Texts = Callable[[], Iterable[tuple[Any, str]]]
 
 _TYPES = {
     "pointer-generator": [PointerGeneratorConfig.model_type],
-    "transformer": ["marian", FairseqConfig.model_type],
+    "transformer": ["marian", "t5", FairseqConfig.model_type],
     "bertsum": [PreSummConfig.model_type, "bert"],
     "bart": ["bart"],
     "top-down": [TopDownConfig.model_type],

@@ -25,7 +25,6 @@ from tokenizers import (
 from torch import Tensor
 from transformers import (
     AutoTokenizer,
-    MarianTokenizer,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
@@ -304,16 +303,12 @@ def published(name: str, kind: str) -> tuple[PreTrainedTokenizerBase, str | None
     """The tokenizer of a published model of this ``kind``, and the token between two sentences, if
     it knows any."""
     tokenizer = AutoTokenizer.from_pretrained(name)
-    if isinstance(tokenizer, MarianTokenizer):
-        # a translator of single lines: a token more would be one that it could write
+    if kind != "bertsum":
+        # Marian, T5 and fairseq's BART were trained on single lines: a token more would be one that
+        # the model could write.
         return tokenizer, None
-    known = tokenizer.get_vocab()
-    if kind == "bart":
-        return tokenizer, None  # fairseq pre-trained and fine-tuned it on single lines
-    if kind == "bertsum" and known.keys() >= set(PRESUMM.values()):
+    if tokenizer.get_vocab().keys() >= set(PRESUMM.values()):
         tokenizer.add_special_tokens({k: v for k, v in PRESUMM.items() if k != "separator"})
         return tokenizer, PRESUMM["separator"]
-    if NEWLINE in known:
-        return tokenizer, NEWLINE
     tokenizer.add_special_tokens({"additional_special_tokens": [SENTENCE]})
     return tokenizer, SENTENCE
