@@ -91,6 +91,27 @@ def test_a_library_model_is_widened_for_a_while():
     assert type(model.lm_head) is nn.Linear
 
 
+@OP
+def test_every_layer_of_a_library_model_is_widened_where_there_is_much_to_do(monkeypatch):
+    """An audit's pass over many rows: the numbers of the plain pass, by oneDNN."""
+    monkeypatch.setattr(vocabulary_product, "_MUCH", 0)
+    model, batch, taken = slow.model(), slow.batch(), []
+    by = vocabulary_product._by_onednn
+    monkeypatch.setattr(
+        vocabulary_product, "_by_onednn", lambda x, w: taken.append(by(x, w)) or taken[-1]
+    )
+    read = {**batch, "decoder_input_ids": torch.tensor([[2, 5]] * 4)}
+    linear = [layer for layer in model.modules() if type(layer) is nn.Linear]
+    with torch.inference_mode():
+        plain = model(**read).logits
+        assert not taken
+        with widened(model, every=True), widened(model):
+            torch.testing.assert_close(model(**read).logits, plain, rtol=1e-5, atol=1e-5)
+    assert len(taken) >= len(linear)
+    assert all(taken)
+    assert {type(layer) for layer in linear} == {nn.Linear}
+
+
 def test_it_is_narrow_again_after_an_error():
     model = slow.model()
     with pytest.raises(IndexError), widened(model):

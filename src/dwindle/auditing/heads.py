@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dwindle.attaching.find import cross_attention
+from dwindle.models.vocabulary_product import widened
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -100,7 +101,7 @@ def peaks(
             f"layer {layers[-1]} was chosen, but this model has {len(found)}: choose its "
             "listeners again"
         )
-    with _evaluating(model):
+    with _evaluating(model), widened(model, every=True):
         given = _encoded_once(model, inputs)
         with _kept({layer: found[layer] for layer in layers}) as kept, suppress(_Heard):
             # Without the output layer, where the library lets it be left away: it tells nothing of

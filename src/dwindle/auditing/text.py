@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dwindle.auditing.source import ReadSource, batches, words
 from dwindle.data.script import Span, is_unspaced
 from dwindle.models.token_offsets import places
+from dwindle.models.vocabulary_product import widened
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -67,9 +68,10 @@ class TextReader:
         for some in batches(zip(sources, labels, strict=True), at_once):
             inputs = self._inputs([self.read(source) for source, _ in some])
             wanted = torch.stack([row for _, row in some])
-            logits = self.model(
-                **inputs, decoder_input_ids=self._shifted(wanted), use_cache=False
-            ).logits.float()
+            with widened(self.model, every=True):
+                logits = self.model(
+                    **inputs, decoder_input_ids=self._shifted(wanted), use_cache=False
+                ).logits.float()
             each = nn.functional.cross_entropy(
                 logits.transpose(1, 2), wanted, reduction="none"
             ).cpu()
@@ -91,9 +93,9 @@ class TextReader:
         return _padded(self._target_ids(outputs), -100).to(self.model.device)
 
     def write(self, sources: Sequence[str]) -> list[str]:
-        written = self.model.generate(
-            **self._inputs([self.read(source) for source in sources]), **self._limits()
-        )
+        inputs = self._inputs([self.read(source) for source in sources])
+        with widened(self.model, every=True):
+            written = self.model.generate(**inputs, **self._limits())
         return list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
 
     def best(self, sources: Sequence[str], beams: int) -> list[list[tuple[str, float]]]:
@@ -106,9 +108,10 @@ class TextReader:
             "length_penalty": 1.0,
         }
         inputs = self._inputs([self.read(source) for source in sources])
-        found = self.model.generate(
-            **inputs, **self._limits(), **how, return_dict_in_generate=True, output_scores=True
-        )
+        with widened(self.model, every=True):
+            found = self.model.generate(
+                **inputs, **self._limits(), **how, return_dict_in_generate=True, output_scores=True
+            )
         texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
         told = list(zip(texts, found.sequences_scores.tolist(), strict=True))
         return [told[n : n + beams] for n in range(0, len(told), beams)]

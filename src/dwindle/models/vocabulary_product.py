@@ -1,9 +1,10 @@
 """Products with a matrix of very many rows, a vocabulary's: scores of all words.
 
 A few rows times a large matrix is what torch's usual library does slowly: at 64 rows of 256 and
-50,000 words oneDNN, which torch carries too, takes half the time. It is reached by an operator that
-torch's compiler uses, for float32 on a CPU and without gradients. Everywhere else this is the plain
-product. It knows no model.
+50,000 words oneDNN, which torch carries too, takes half the time. On AMD processors the same is
+true of hundreds of rows and a matrix of any size. oneDNN is reached by an operator of torch's
+compiler, for float32 on a CPU and without gradients. Everywhere else this is the plain product.
+It knows no model.
 """
 
 from collections.abc import Iterator
@@ -18,28 +19,32 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LARGE = 2**20
-"""Elements of a matrix that is worth it."""
+"""Elements of a matrix that is worth it, however few the rows."""
+_MUCH = 2**25
+"""Multiplications that are worth it, however small the matrix."""
 
 
 class Wide(nn.Linear):
-    """A linear layer with very many outputs."""
+    """A linear layer with very many outputs, or many rows to go through it."""
 
     def forward(self, input: Tensor) -> Tensor:
         return product(input, self.weight, self.bias)
 
 
 @contextmanager
-def widened(model: "PreTrainedModel") -> Iterator[None]:
-    """Inside it, the layer that scores a library model's words is a ``Wide`` one."""
-    head = model.get_output_embeddings()
-    if type(head) is not nn.Linear:  # a kind of its own may compute something else
-        yield
-        return
-    head.__class__ = Wide
+def widened(model: "PreTrainedModel", every: bool = False) -> Iterator[None]:
+    """Inside it, the layer that scores a library model's words is a ``Wide`` one, or with ``every``
+    all its linear layers are."""
+    layers = model.modules() if every else [model.get_output_embeddings()]
+    # a kind of its own may compute something else
+    plain = [layer for layer in layers if type(layer) is nn.Linear]
+    for layer in plain:
+        layer.__class__ = Wide
     try:
         yield
     finally:
-        head.__class__ = nn.Linear
+        for layer in plain:
+            layer.__class__ = nn.Linear
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -52,7 +57,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     """True if oneDNN can take it, and is faster."""
-    if weight.numel() < _LARGE or x.numel() == 0 or torch.compiler.is_compiling():
+    large = weight.numel() >= _LARGE or x.numel() * len(weight) >= _MUCH
+    if not large or x.numel() == 0 or torch.compiler.is_compiling():
         return False
     learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     plain = all(y.device.type == "cpu" and y.dtype == torch.float32 for y in (x, weight))
