@@ -9,7 +9,7 @@ import pytest
 from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Listeners
 from dwindle.report import coverage_page, page, report
-from dwindle.runfiles import traces
+from dwindle.runfiles import arrays
 from dwindle.runfiles.run import Run
 from tests import browser_kit, folders
 
@@ -232,7 +232,7 @@ def test_the_page_of_one_text(driver, tmp_path):
     """Two models on one text that is no HTML: steps by keyboard, and no error."""
     rows = np.random.default_rng(0).dirichlet(np.ones(3), size=2).astype(np.float32)
     tokens, nasty = ["<b>", "two", "</s>"], "<b> two"
-    made = traces.Trace("text", nasty, tokens, [0, 4, -1], ["<i>", " out"], rows, rows / 2)
+    made = arrays.Trace("text", nasty, tokens, [0, 4, -1], ["<i>", " out"], rows, rows / 2)
     page.write(tmp_path / "c.html", coverage_page.html({"plain": made, "<u>": made}))
     fresh(driver, tmp_path / "c.html")
     one(driver, ".output").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)

@@ -14,8 +14,7 @@ from dwindle.metrics import copied, repetition
 from dwindle.metrics.catalogue import kind, title
 from dwindle.metrics.difference import Difference
 from dwindle.metrics.kind import HALVES
-from dwindle.metrics.numbers import count
-from dwindle.metrics.table import NOTHING, Cell, Table
+from dwindle.metrics.table import NOTHING, Cell, Table, count
 
 Made = Table | str
 

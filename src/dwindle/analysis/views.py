@@ -16,10 +16,10 @@ from dwindle.analysis.audited import Audited, audited
 from dwindle.analysis.highlight import repeats
 from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
-from dwindle.runfiles import coverage_file, names, traces
+from dwindle.runfiles import arrays, names
+from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.outputs import Item
 from dwindle.runfiles.run import Run
-from dwindle.runfiles.traces import Trace
 
 MOST_ITEMS = 40
 MOST_NUMBERS = 1_200_000
@@ -41,13 +41,13 @@ class Covered:
 def covered(run: Run) -> Covered:
     """The coverage and the traces of a run; what it does not have is empty."""
     file, traced = run.file(names.COVERAGE), run.file(names.TRACES)
-    both = coverage_file.read(file) if file else {}
-    places = coverage_file.read_places(file) if file else {}
+    both = arrays.read_coverage(file) if file else {}
+    places = arrays.read_places(file) if file else {}
     return Covered(
         {id: array[0].mean(0) for id, array in both.items()},
         {id: array[1].mean(0) for id, array in both.items()},
         {id: at for id, at in places.items() if (at >= 0).any()},
-        {one.id: one for one in traces.read(traced)} if traced else {},
+        {one.id: one for one in arrays.read_traces(traced)} if traced else {},
     )
 
 

@@ -19,7 +19,7 @@ from dwindle.cli import terminal
 if TYPE_CHECKING:
     from dwindle.auditing.listeners import Finding, Listeners
     from dwindle.generation.interactive import Author
-    from dwindle.runfiles.traces import Trace
+    from dwindle.runfiles.arrays import Trace
 
 
 def coverage(

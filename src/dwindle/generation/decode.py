@@ -25,8 +25,8 @@ from dwindle.generation.resume import Decoded, Parts
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
 from dwindle.models.token_offsets import places
-from dwindle.runfiles import coverage_file, names, outputs, whole
-from dwindle.system import processes
+from dwindle.runfiles import arrays, names, outputs, whole
+from dwindle.system import machine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -76,7 +76,7 @@ def decode(
     Returns:
         The summary; None if other shards still have to finish, the last of which writes the files.
     """
-    rank, shards = (processes.rank(), processes.count()) if shard is None else shard
+    rank, shards = (machine.rank(), machine.processes()) if shard is None else shard
     if not 0 <= rank < shards:
         raise ValueError(
             f"shard {rank} of {shards} does not exist: they are numbered 0 to {shards - 1}"
@@ -121,8 +121,8 @@ def _decoded(
     layers: int | None,
 ) -> list[Decoded]:
     """One batch. A text without a character is not shown to the model: its output is empty."""
+    from dwindle.attaching.carrier import attended
     from dwindle.generation.search import real_positions
-    from dwindle.models.attended import attended
 
     empty = [i for i in indices if examples[i].image is None and not examples[i].source.strip()]
     nothing = np.zeros((0, 0), dtype=np.float32)
@@ -217,7 +217,7 @@ def _merged(
     )
     outputs.write(folder / names.OUTPUTS, written, parts.folder)
     covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
-    coverage_file.write(
+    arrays.write_coverage(
         folder / names.COVERAGE, covered, _places(codec, examples, covered), parts.folder
     )
     truncated = sum(item.truncated for item in items.values())
@@ -244,7 +244,7 @@ def output(example: Example, hypothesis: str) -> outputs.Item:
 def _places(
     codec: Codec,
     examples: Sequence[Example],
-    covered: dict[str, tuple[coverage_file.Array, coverage_file.Array]],
+    covered: dict[str, tuple[arrays.Array, arrays.Array]],
 ) -> dict[str, list[int]] | None:
     """Position in its source of each column's token; None for images, whose columns are regions."""
     if any(example.image for example in examples):
@@ -262,9 +262,7 @@ def _places(
     return found
 
 
-def _columns(
-    items: dict[int, Decoded], index: int
-) -> tuple[coverage_file.Array, coverage_file.Array]:
+def _columns(items: dict[int, Decoded], index: int) -> tuple[arrays.Array, arrays.Array]:
     """Raw and effective coverage (L, S) of an item; without a source, one empty position."""
     item = items[index]
     if item.raw.size:

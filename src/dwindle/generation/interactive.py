@@ -28,8 +28,8 @@ from dwindle.models.codec import Batch
 from dwindle.models.opened import opened
 from dwindle.models.subword import PromptCodec
 from dwindle.models.top_down_codec import RegionCodec
+from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.run import Run
-from dwindle.runfiles.traces import Trace
 
 _LONGEST = 128
 """Generated tokens, for a model that does not say how many."""

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.runfiles import whole
-from dwindle.runfiles.arrays import DAMAGED, opened
-from dwindle.runfiles.coverage_file import Array
+from dwindle.runfiles.arrays import DAMAGED, Array, opened
 
 
 @dataclass(frozen=True)

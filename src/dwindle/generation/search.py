@@ -20,7 +20,6 @@ from transformers import GenerationMixin
 from dwindle.attaching.handle import handle_of
 from dwindle.attaching.library import refusal
 from dwindle.generation.processors import NEVER
-from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings
 
 if TYPE_CHECKING:
@@ -287,3 +286,31 @@ def real_positions(mask: Tensor | None, coverage: Tensor) -> Tensor:
         if mask is not None and mask.shape == coverage.shape
         else torch.ones_like(coverage).bool()
     )
+
+
+def norm(settings: DecodingSettings, length: int) -> float:
+    """Divisor of the log-probability of ``length`` generated tokens, the end token included.
+
+    ``average`` has one more, for See's beam search counts the start token too. ``gnmt`` is lp of Wu
+    et al., Eq. 14.
+    """
+    if settings.length_norm == "average":
+        return 1.0 + length
+    if settings.length_norm == "alpha":
+        return float(length**settings.alpha)
+    return float(((5 + length) / 6) ** settings.alpha) if settings.length_norm == "gnmt" else 1.0
+
+
+def penalty(settings: DecodingSettings, coverage: Tensor, real: Tensor) -> Tensor:
+    """(N,) of coverage (N, S), over the ``real`` source positions, bool (N, S). Never positive.
+
+    gnmt: beta sum_i log min(c_i, 1) (Wu et al., Eq. 14). gehrmann: -beta sum_i (max(c_i, 1) - 1),
+    which is their -beta (-S + sum_i max(c_i, 1)).
+    """
+    if settings.coverage_penalty == "gnmt":
+        # A position that was never seen costs much, but not everything: the others must still
+        # count.
+        lacking = coverage.clamp(torch.finfo(coverage.dtype).tiny, 1).log()
+    else:
+        lacking = 1 - coverage.clamp(min=1)
+    return settings.beta * lacking.masked_fill(~real, 0).sum(-1)

@@ -9,16 +9,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
-from dwindle.runfiles import (
-    coverage_file,
-    names,
-    outputs,
-    scores,
-    tables,
-    text_lines,
-    traces,
-    whole,
-)
+from dwindle.runfiles import arrays, names, outputs, scores, tables, text_lines, whole
 from dwindle.runfiles.outputs import Item, Outputs
 from dwindle.runfiles.scores import Scores
 
@@ -81,7 +72,8 @@ class Run:
     def damage(self) -> list[str]:
         """Faults of files that a run can be shown without, a sentence each."""
         found = []
-        for name, read in ((names.COVERAGE, coverage_file.read), (names.TRACES, traces.read)):
+        readers = {names.COVERAGE: arrays.read_coverage, names.TRACES: arrays.read_traces}
+        for name, read in readers.items():
             file = self.file(name)
             try:
                 if file:

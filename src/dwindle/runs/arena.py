@@ -19,7 +19,7 @@ from dwindle.runs import recipe, steps
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Change, Recipe
 from dwindle.runs.steps import Say
-from dwindle.system import processes
+from dwindle.system import machine
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str,
     for seed in plan.seeds:
         for arm, wanted in plan.arms.items():
             runs[arm].append(_one(plan, arm, replace(wanted, seed=seed), out, runs, say))
-    if not processes.first():
+    if not machine.is_first():
         return {}
     say(f"{out}: comparing")
     result = _compared(

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import torch
 
 from dwindle.data.example import Example, Split
 from dwindle.data.load import load
 from dwindle.runfiles import names, scores, whole
 from dwindle.runfiles.run import Run
-from dwindle.runs import launch, recipe
+from dwindle.runs import recipe
 from dwindle.runs.recipe import Recipe
-from dwindle.system import machine, processes
+from dwindle.system import machine
 
 _SHOWN = 4  # differing keys in a refusal
 
@@ -57,21 +58,21 @@ class Job(Run):
         began, clock = _now(), time.monotonic()
         counts: dict[str, Any] = {}
         yield counts
-        launch.wait()
-        if processes.first():
+        wait()
+        if machine.is_first():
             record = self.record
             took = {"began": began, "ended": _now(), "seconds": round(time.monotonic() - clock, 2)}
-            told = {"processes": processes.count()} | counts | {"with": machine.surroundings()}
+            told = {"processes": machine.processes()} | counts | {"with": machine.surroundings()}
             record["stages"][name] = took | told
             whole.write_json(self.path / names.RECORD, record)
-        launch.wait()
+        wait()
 
 
 @contextlib.contextmanager
 def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
     """The job of a recipe in a folder that is new or has this recipe, for this command alone."""
     with _locked(folder):
-        if processes.first():
+        if machine.is_first():
             if (folder / names.RECIPE).exists():
                 _same(folder, wanted)
             elif any(p.name not in (names.LOCK, names.START) for p in folder.iterdir()):
@@ -84,7 +85,7 @@ def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
                 where = None if start is None else os.path.relpath(start, folder)
                 record = {"recipe": wanted.name, "seed": wanted.seed, "start": where, "stages": {}}
                 whole.write_json(folder / names.RECORD, record)
-        launch.wait()
+        wait()
         yield Job(folder, wanted, start)
 
 
@@ -117,7 +118,7 @@ def _same(folder: Path, wanted: Recipe) -> None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """One command at a time works in a folder. Processes launched together are one command."""
-    if not processes.first():
+    if not machine.is_first():
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,3 +133,11 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def wait() -> None:
+    """Go on when all processes that were launched together have come here."""
+    if machine.processes() > 1:
+        from accelerate import PartialState  # the trainer's processes wait for each other by it too
+
+        PartialState(cpu=not torch.accelerator.is_available()).wait_for_everyone()

@@ -36,12 +36,11 @@ from dwindle.data.prepared import content
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
 from dwindle.models.library import bars_on_terminals
 from dwindle.models.pointer_generator.model import PointerGenerator
-from dwindle.system import processes
+from dwindle.system import machine
 from dwindle.training.checkpoints import WRITING, checkpoints, clear, keep, last_step
-from dwindle.training.lengths import Picked, picked
 from dwindle.training.optimise import optimiser, schedule
 from dwindle.training.rows import Encoded, Looked, codec_digest, encoded
-from dwindle.training.sampler import Order, TokenOrder
+from dwindle.training.sampler import Order, Picked, TokenOrder, picked
 from dwindle.training.settings import TrainingSettings
 
 _ASKED = [
@@ -341,7 +340,7 @@ def _order(rows: Picked, settings: TrainingSettings, seed: int) -> Order | Token
 
 def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
     """The library's arguments for ``settings``, and ``more`` of them."""
-    launched = processes.count()
+    launched = machine.processes()
     # processes share the batches of a step, or the examples of each batch
     shared = "accumulate" if settings.max_tokens else "batch_size"
     if (count := getattr(settings, shared)) % launched:

@@ -59,7 +59,7 @@ class PointerGeneratorConfig(Config):
 
 def usable(rule: Rule | str) -> RowRule:
     """The rule, if it is one that diminishes rows of attention."""
-    if parse(rule) == Temporal():
+    if isinstance(parse(rule), Temporal):
         raise ValueError(
             "a pointer-generator has temporal attention as a setting of its own: pass temporal=True"
         )

@@ -24,7 +24,7 @@ from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usab
 from dwindle.models.pointer_generator.decoder import Decoder, Rows
 from dwindle.models.pointer_generator.encoder import EncodedSource, Encoder
 from dwindle.models.pointer_generator.likelihood import NEVER, Words, log_likelihood
-from dwindle.models.pointer_generator.state import State
+from dwindle.models.pointer_generator.loop import State
 from dwindle.models.vocabulary_product import Wide
 
 
