@@ -10,7 +10,7 @@ from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Listeners
 from dwindle.report import coverage_page, page, report
 from dwindle.runfiles import arrays
-from dwindle.runfiles.run import Run
+from dwindle.runfiles.run import Run, ears_of, findings_of
 from tests import browser_kit, folders
 
 pytestmark = browser_kit.MARKS
@@ -287,14 +287,14 @@ def alone(tmp_path_factory):
     ]
     findings[3]["spans"] = [{"start": 0, "end": 9, "text": records[3]["source"][:9], "score": 9.0}]
     findings[4]["score"] = None
-    bulk.findings_of(path).write_text("".join(json.dumps(found) + "\n" for found in findings))
+    findings_of(path).write_text("".join(json.dumps(found) + "\n" for found in findings))
     origin = {
         "calibrated_on": 40,
         "calibrated_with": "given outputs",
         "outputs": bulk.digest(Run(path)),
     }
     ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "characters", {}, True, (), origin)
-    ears.save(bulk.ears_of(bulk.findings_of(path)))
+    ears.save(ears_of(findings_of(path)))
     page.write(tmp / "report.html", report.html(report.make([path])))
     return tmp / "report.html"
 

@@ -27,25 +27,14 @@ from dwindle.auditing.choose import Progress
 from dwindle.auditing.listeners import Listeners
 from dwindle.auditing.sound import read_wave
 from dwindle.auditing.source import batches
-from dwindle.runfiles import names, tables, text_lines
+from dwindle.runfiles import tables, text_lines
 from dwindle.runfiles.outputs import Item
-from dwindle.runfiles.run import Run
+from dwindle.runfiles.run import Run, ears_of
 
 MANY, MOST_BLOCKS = 4096, 16
 """A corpus is cut into about the first number of shards, of at most the second number of blocks."""
 ROWS = 4096
 """Rows of a Parquet file that are held in memory."""
-
-
-def findings_of(outputs: Path) -> Path:
-    """The default file for the findings of a file of outputs: Parquet for Parquet, else JSONL."""
-    parquet = outputs.suffix.lower() == tables.PARQUET
-    return outputs.with_suffix(f"{names.FINDINGS}{tables.PARQUET if parquet else '.jsonl'}")
-
-
-def ears_of(findings: Path) -> Path:
-    """The file of listeners beside a file of findings; a report reads their error rate there."""
-    return findings.with_suffix(".listeners.json")
 
 
 @dataclass(frozen=True)

@@ -247,8 +247,8 @@ class _File:
         cls, run: "Run", out: Path | None, keep: Path | None, drop: Path | None, several: bool
     ) -> "_File":
         """``out``, ``keep`` and ``drop`` as they were typed: of several files, folders."""
-        from dwindle.auditing.bulk import findings_of
         from dwindle.runfiles.parted import Parted
+        from dwindle.runfiles.run import findings_of
 
         for folder in filter(None, (out, keep, drop)):
             if several and not folder.is_dir():
@@ -297,8 +297,8 @@ def _place(model: str, findings: list[Path], listeners: Path | None) -> tuple[Pa
 
     Nothing is written into the folder of a model unless it is named.
     """
-    from dwindle.auditing.bulk import ears_of
     from dwindle.auditing.listeners import FILE, kept_at
+    from dwindle.runfiles.run import ears_of
 
     if listeners:
         return (listeners / FILE if listeners.is_dir() else listeners), False

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dwindle import __version__
 from dwindle.analysis import arms, published, tables
+from dwindle.analysis.arms import Task
 from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, Progress, measure
-from dwindle.analysis.task import Task
 from dwindle.analysis.views import Covered, covered
 from dwindle.metrics import text_tables
 from dwindle.metrics.table import count

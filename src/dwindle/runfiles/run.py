@@ -158,3 +158,14 @@ def _yaml(file: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise ValueError(f"{file} is not a recipe: write it again from its recipe")
     return settings
+
+
+def findings_of(outputs: Path) -> Path:
+    """The default file for the findings of a file of outputs: Parquet for Parquet, else JSONL."""
+    parquet = outputs.suffix.lower() == tables.PARQUET
+    return outputs.with_suffix(f"{names.FINDINGS}{tables.PARQUET if parquet else '.jsonl'}")
+
+
+def ears_of(findings: Path) -> Path:
+    """The file of listeners beside a file of findings; a report reads their error rate there."""
+    return findings.with_suffix(".listeners.json")
