@@ -1,4 +1,4 @@
-"""``decode``: the outputs of a whole corpus, batch by batch. If it is killed, it goes on later.
+"""``decode``: the outputs of a whole corpus, batch by batch. After a kill it resumes.
 
 Long sources come first, alike in length (of characters: not every script has spaces), so that
 batches have little padding and memory runs out early or never. Each batch becomes a part on disk;
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _READ = 8  # texts: two vocabularies differ in the first of them
 
 Progress = Callable[[int], None]
-"""Told how many items were just finished."""
+"""Called with the number of items that were just finished."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class DecodingSummary:
     fingerprint: str
     items: int
     truncated: int
-    """Sources that were longer than the model reads."""
+    """Number of sources that were longer than the model reads."""
     empty: int
-    """Hypotheses without a word."""
+    """Number of hypotheses without a word."""
 
 
 def decode(
@@ -62,14 +62,11 @@ def decode(
     """Write ``outputs.jsonl`` and ``coverage.npz`` of ``examples`` into ``folder``.
 
     Args:
-        model: with its rule, if it has one; on the device to decode on.
-        codec: the model's.
-        examples: what to decode; ids must differ.
-        settings: how to search.
-        folder: of the run.
-        progress: told how many items were just finished, those found finished too.
-        shard: (i, n), the i-th of n shares, from 0; None: as launched, by torchrun or alone.
-        layers: for a library model without a rule, on how many of its last layers coverage is
+        model: with its rule, if it has one; on the device to decode on. codec: the model's.
+        examples: what to decode; ids must differ. settings: how to search. folder: of the run.
+        progress: called with the number of items that were just finished, or found finished. shard:
+        (i, n), the i-th of n shares, from 0; None: as launched, by torchrun or alone. layers: for a
+        library model without a rule, on how many of its last layers coverage is
             counted; None: on those that a rule would have, so that models with and without one can
             be compared.
 
@@ -208,7 +205,7 @@ def _summary(path: Path) -> DecodingSummary:
 def _merged(
     parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str
 ) -> DecodingSummary:
-    """All parts as two files, the summary last; then the parts go."""
+    """Write all parts as two files and the summary last; then remove the parts."""
     items = parts.read()
     if len(items) < len(examples):
         raise FileNotFoundError(f"{parts.folder} had all items and has lost some: decode once more")
@@ -229,8 +226,8 @@ def _merged(
 
 
 def _parted(hypothesis: str, example: Example) -> str:
-    """A text of a model that writes single lines, one sentence a line if the references have that
-    form: scores by sentences need it."""
+    """A text with one sentence a line, if the references have that form and the model writes single
+    lines: scores by sentences need it."""
     several = any("\n" in reference for reference in example.references)
     return "\n".join(script.sentences(hypothesis)) if several and hypothesis.strip() else hypothesis
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _BLOCK = 512
-"""Scores whose maximum is looked at first."""
+"""Number of scores in a block whose maximum is looked at first."""
 _ASKED: dict[str, set[str]] = {
     "_beam_search": set(),
     "_gather_beams": set(),
@@ -67,7 +67,7 @@ _ASKED: dict[str, set[str]] = {
 
 
 def changed(mixin: type) -> list[str]:
-    """Those that the library has no more, or that are called otherwise."""
+    """The names of those that the library no longer has or calls with other arguments."""
     there = {name: getattr(mixin, name, None) for name in _ASKED}
     return [
         name
@@ -92,14 +92,14 @@ class Search:
 
 
 class _Scored:
-    """The model, but for how its hypotheses are ranked."""
+    """A stand-in for the model that ranks hypotheses by our score."""
 
     def __init__(
         self, model: "PreTrainedModel", settings: DecodingSettings, rows: int, mask: Tensor | None
     ) -> None:
         self.model, self.settings, self.mask = model, settings, mask
         self.penalty = torch.zeros(rows, device=model.device)
-        """(B K,): of the coverage after the row that this step's tokens come from."""
+        """(B K,): the penalty of the coverage after the row that this step's tokens come from."""
         self.topped: Tensor | None = None
         """Bool (B, 1): whether the best continuation of this step has ended."""
 
@@ -291,7 +291,7 @@ def real_positions(mask: Tensor | None, coverage: Tensor) -> Tensor:
 def norm(settings: DecodingSettings, length: int) -> float:
     """Divisor of the log-probability of ``length`` generated tokens, the end token included.
 
-    ``average`` has one more, for See's beam search counts the start token too. ``gnmt`` is lp of Wu
+    ``average`` adds one, because See's beam search counts the start token too. ``gnmt`` is lp of Wu
     et al., Eq. 14.
     """
     if settings.length_norm == "average":
@@ -302,7 +302,8 @@ def norm(settings: DecodingSettings, length: int) -> float:
 
 
 def penalty(settings: DecodingSettings, coverage: Tensor, real: Tensor) -> Tensor:
-    """(N,) of coverage (N, S), over the ``real`` source positions, bool (N, S). Never positive.
+    """The coverage penalty (N,) of coverage (N, S) over the ``real`` source positions, bool (N, S).
+    Never positive.
 
     gnmt: beta sum_i log min(c_i, 1) (Wu et al., Eq. 14). gehrmann: -beta sum_i (max(c_i, 1) - 1),
     which is their -beta (-S + sum_i max(c_i, 1)).

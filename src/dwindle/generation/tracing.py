@@ -1,4 +1,4 @@
-"""Traces: what every step of an output attended to. ``runfiles/arrays.py`` keeps them."""
+"""Makes traces: what every step of an output attended to. ``runfiles/arrays.py`` keeps them."""
 
 from collections.abc import Sequence
 from itertools import pairwise

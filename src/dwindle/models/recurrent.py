@@ -48,21 +48,22 @@ class _Rows:
         self._pairs: list[tuple[Tensor, Tensor]] = []
 
     def of_this_pass(self) -> list[tuple[Tensor, Tensor]]:
-        """Empty at first, whatever another pass left that did not go to the end."""
+        """The pairs of this backward pass; those of an earlier pass that did not finish are
+        dropped."""
         current = torch._C._current_graph_task_id()
         if current != self._pass:
             self._pass, self._pairs = current, []
         return self._pairs
 
     def taken(self) -> tuple[Tensor, Tensor] | None:
-        """All of them below each other, once."""
+        """All inputs and gradients as two matrices, then forgotten."""
         pairs = self.of_this_pass()
         self._pairs = []
         return tuple(torch.cat(x) for x in zip(*pairs, strict=True)) if pairs else None  # type: ignore[return-value]
 
 
 class _End(torch.autograd.Function):
-    """Last of the backward pass, after all steps: gives steps something to hang on."""
+    """A node that comes after all steps in the backward pass: each step depends on it."""
 
     @staticmethod
     def forward(ctx: Any, rows: _Rows, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -103,7 +104,7 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Cell(torch.autograd.Function):
-    """One node in place of a dozen."""
+    """The cell as one node of the graph in place of a dozen."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,12 +133,12 @@ class _Cell(torch.autograd.Function):
 def lstm(
     x: Tensor, mask: Tensor, inward: Tensor, onward: Tensor, backwards: bool
 ) -> tuple[Tensor, Tensor]:
-    """All hidden states (B, S, H) and the last cell (B, H), from inputs (B, S, I) and where they
-    are (B, S).
+    """All hidden states (B, S, H) and the last cell (B, H), from inputs (B, S, I) and their mask
+    (B, S).
 
     ``inward`` (4H, I) and ``onward`` (4H, H) are the weights from input and state to the gates, in
-    PyTorch's order. All are of one dtype that ``KERNEL`` does; there is no bias. ``backwards``:
-    from the last step to the first.
+    PyTorch's order. All have one dtype, which ``KERNEL`` must support; there is no bias.
+    ``backwards``: from the last step to the first.
     """
     states, cell = _Lstm.apply(x, mask, inward, onward, backwards)  # type: ignore[no-untyped-call]
     return states, cell

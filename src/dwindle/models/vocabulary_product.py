@@ -1,8 +1,8 @@
 """Products with a matrix of very many rows, a vocabulary's: scores of all words.
 
-A few rows times a large matrix is what torch's usual library does slowly: at 64 rows of 256 and
-50,000 words oneDNN, which torch carries too, takes half the time. It is reached by an operator that
-torch's compiler uses, for float32 on a CPU and without gradients. Everywhere else this is the plain
+Torch's usual library is slow at a few rows times a large matrix: at 64 rows of 256 and 50,000 words
+oneDNN, which torch carries too, takes half the time. It is reached by an operator that torch's
+compiler uses, for float32 on a CPU and without gradients. Everywhere else this is the plain
 product. It knows no model.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LARGE = 2**20
-"""Elements of a matrix that is worth it."""
+"""Smallest number of elements of a matrix for which that pays."""
 
 
 class Wide(nn.Linear):
@@ -30,7 +30,7 @@ class Wide(nn.Linear):
 
 @contextmanager
 def widened(model: "PreTrainedModel") -> Iterator[None]:
-    """Inside it, the layer that scores a library model's words is a ``Wide`` one."""
+    """Inside the block, the layer that scores a library model's words is a ``Wide`` one."""
     head = model.get_output_embeddings()
     if type(head) is not nn.Linear:  # a kind of its own may compute something else
         yield

@@ -46,7 +46,7 @@ DAMAGED = (
 """Exceptions that reading a damaged archive may raise."""
 _KEYS = {"ids", "offsets", "raw", "effective"}
 _SLACK = 150_000_000
-"""Bytes that the arrays of any archive may have, however well they are compressed."""
+"""Number of bytes that the arrays of any archive may take, however well they are compressed."""
 
 
 def write(path: Path, arrays: dict[str, Any], by: Path | None = None) -> None:
@@ -57,7 +57,7 @@ def write(path: Path, arrays: dict[str, Any], by: Path | None = None) -> None:
 
 
 def read(path: str | Path, what: str, remedy: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an archive. ``what`` it should be, and the ``remedy`` if it is not."""
+    """The arrays of an archive. An error names ``what`` it should be, and the ``remedy``."""
     try:
         with opened(path) as file:
             return {key: file[key] for key in file.files}

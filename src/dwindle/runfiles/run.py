@@ -1,6 +1,6 @@
-"""One run, as its files tell it. ``dwindle.runs.job`` adds to them.
+"""One run, read from its files. ``dwindle.runs.job`` writes them.
 
-A plain file of outputs, from any system, is a run too, of which nothing else is known.
+A plain file of outputs, from any system, is a run too; nothing else is known about it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,13 +58,13 @@ class Run:
 
     def starts(self, every: int) -> Iterator[tuple[int, ...]]:
         """Starts of the first output, of the one that comes ``every`` outputs after it, and so on:
-        the byte of each of ``files``. A table finds its rows itself, so of those it is 0."""
+        the byte of each of ``files``. A table finds its rows itself, so its starts are 0."""
         if tables.is_table(self.outputs_file):
             return repeat((0,))
         return ((at,) for at in text_lines.starts(self.outputs_file, every))
 
     def checked(self) -> Self:
-        """This run, once every file was read: what is damaged shows now."""
+        """This run, after reading every file, so that damage shows now."""
         for read in ("outputs", "scores", "settings", "record"):
             getattr(self, read)
         return self

@@ -24,7 +24,7 @@ from dwindle.system import machine
 
 @dataclass(frozen=True)
 class Arena:
-    """Arms by their short names, the seeds of each, and the arm that differences are taken to."""
+    """Arms by their short names, the seeds of each, and the arm that others are compared with."""
 
     arms: dict[str, Recipe]
     seeds: tuple[int, ...]
@@ -227,7 +227,7 @@ def extent(result: dict[str, Any]) -> str:
 
 
 def tested(result: dict[str, Any]) -> str:
-    """By which test its p-values are."""
+    """The test by which its p-values were computed."""
     return (
         "over items and seeds"
         if len(result["seeds"]) > 1

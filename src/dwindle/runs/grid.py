@@ -34,7 +34,7 @@ class Try:
 
     changes: dict[str, Any]
     wanted: Recipe
-    """On dev."""
+    """Its value on dev."""
 
 
 def search(wanted: Recipe, out: Path | None = None, say: Say = lambda sentence: None) -> Job:

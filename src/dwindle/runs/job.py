@@ -1,5 +1,5 @@
-"""A job: a recipe that is carried out in the folder of a run. Knows whom it lets in and what is
-done; no model.
+"""A job: a recipe that is carried out in the folder of a run. Knows which steps are done and lets
+one command at a time work in the folder. Knows no model.
 
 Files appear whole or not at all, so a step that was cut off is simply not done, and is taken up
 again.
@@ -24,7 +24,7 @@ from dwindle.runs import recipe
 from dwindle.runs.recipe import Recipe
 from dwindle.system import machine
 
-_SHOWN = 4  # differing keys in a refusal
+_SHOWN = 4  # number of differing keys that a refusal names
 
 
 class Job(Run):
@@ -44,8 +44,8 @@ class Job(Run):
         return self._examples[split]
 
     def done(self, stage: str) -> bool:
-        """True if a step is done: it says so, and its files are there. Scores must be of the
-        outputs that are."""
+        """True if a step is done: it is written down, and its files are there. Scores must belong
+        to the outputs that are there."""
         if stage == "score":
             return scores.fit(self.path)
         left = self.model.is_dir() if stage == "train" else self.file(names.OUTPUTS) is not None
@@ -53,8 +53,8 @@ class Job(Run):
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
-        """Time a step and write down that it is done. What the caller puts into the dictionary is
-        kept with it."""
+        """Time a step and write down that it is done, with what the caller puts into the
+        dictionary."""
         began, clock = _now(), time.monotonic()
         counts: dict[str, Any] = {}
         yield counts

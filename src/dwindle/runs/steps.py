@@ -187,7 +187,7 @@ def borrow(run: Job, other: Job) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """A second name for a file; a copy where the disk has no such thing."""
+    """Link a file under a second name, or copy it where the disk cannot link."""
     try:
         os.link(source, target)
     except OSError:

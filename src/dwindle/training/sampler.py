@@ -17,8 +17,8 @@ from dwindle.training.settings import TrainingSettings
 Sides = npt.NDArray[np.int64]
 """(N, 2): the number of tokens of each source and target."""
 _POOL = 50
-"""Batches whose examples are sorted by length together: much less padding, and still another
-company every epoch."""
+"""Batches whose examples are sorted by length together: much less padding, and yet other batches
+every epoch."""
 _MULTIPLE = 8
 """Batches by tokens have a multiple of this many examples, which suits GPUs."""
 
@@ -42,18 +42,18 @@ class Picked(Dataset[Any]):
 
     @property
     def lengths(self) -> list[int]:
-        """The characters of each."""
+        """Number of characters of each row."""
         return [int(self.rows.lengths[i]) for i in self.kept]
 
     @cached_property
     def tokens(self) -> list[tuple[int, int]]:
-        """The tokens of each source and target."""
+        """Number of tokens of each source and target."""
         both: list[list[int]] = sides(self.rows)[np.asarray(self.kept)].tolist()
         return [(source, target) for source, target in both]
 
 
 def picked(rows: Encoded | Looked, settings: TrainingSettings, end: int | None) -> Picked:
-    """The rows without those that are too long or too unequal, which are counted."""
+    """The rows without those that are too long or too unequal in length; a warning counts these."""
     if not (settings.clean_length or settings.clean_ratio):
         return Picked(rows)
     kept = clean(sides(rows, end), settings)
@@ -72,7 +72,8 @@ def picked(rows: Encoded | Looked, settings: TrainingSettings, end: int | None) 
 
 
 def sides(rows: Encoded | Looked, end: int | None = None) -> Sides:
-    """Number of tokens of each source and target. ``end``: not counted in last place."""
+    """Number of tokens of each source and target. ``end``: a token that is not counted if it comes
+    last."""
     if isinstance(rows, Looked):
         raise ValueError(
             "an image has no tokens: leave max_tokens, clean_length and clean_ratio out"
@@ -81,9 +82,8 @@ def sides(rows: Encoded | Looked, end: int | None = None) -> Sides:
 
 
 def clean(lengths: Sides, settings: TrainingSettings) -> list[int]:
-    """The places of those that are left: as the Moses script
-    ``clean-corpus-n.perl -ratio R 1 LENGTH`` has it, which fairseq's ``prepare-wmt14en2de.sh`` and
-    ``prepare-wmt14en2fr.sh`` call."""
+    """Positions of the rows that are kept, as by the Moses script ``clean-corpus-n.perl -ratio R 1
+    LENGTH``, which fairseq's ``prepare-wmt14en2de.sh`` and ``prepare-wmt14en2fr.sh`` call."""
     keep = np.ones(len(lengths), dtype=bool)
     if settings.clean_length:
         keep &= (lengths <= settings.clean_length).all(1)
@@ -93,8 +93,8 @@ def clean(lengths: Sides, settings: TrainingSettings) -> list[int]:
 
 
 class Order(Sampler[int]):
-    """A new permutation every ``epoch``, as far as it fills batches; of fewer examples than that,
-    all of them.
+    """A new permutation every ``epoch``, cut to whole batches; if there are fewer examples than a
+    batch has, all of them.
 
     With ``lengths``, examples of similar length are next to each other.
     """

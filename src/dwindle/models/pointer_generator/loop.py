@@ -1,8 +1,8 @@
 """The decoder's loop over words as one operation, forwards and backwards in ``native/decoder.h``,
 and the state that it carries from word to word.
 
-What is a product over all steps (the gradients of weights, keys and values) is computed here, once.
-Its twin is the loop of ``decoder.py``, which does all that this one does not.
+Products over all steps (the gradients of weights, keys and values) are computed here, once. Its
+twin is the loop of ``decoder.py``, which does all that this one does not.
 
 Shapes: B sources, T words, S positions, H hidden size, E embedding size, A columns of the keys.
 """
@@ -27,7 +27,7 @@ from dwindle.native.functions import KERNEL
 class State:
     """The values that the decoder carries from word to word; they move with the beams.
 
-    ``generate()`` keeps it under the name ``past_key_values``. N rows are sources times beams.
+    ``generate()`` keeps them under the name ``past_key_values``. N rows are sources times beams.
     """
 
     source: Source
@@ -49,7 +49,7 @@ class State:
 
     @classmethod
     def start(cls, hidden: Tensor, cell: Tensor, source: Source) -> "State":
-        """Before the first word, from the LSTM's first state (N, H)."""
+        """The state before the first word, from the LSTM's first state (N, H)."""
         rows, (_, positions, width) = len(hidden), source.values.shape
         none = Coverage.none(source.values.new_empty(rows, 1, 0, positions))
         return cls(source, hidden, cell, source.values.new_zeros(rows, width), none)
@@ -93,7 +93,7 @@ class Looped(NamedTuple):
     """(B, S)."""
 
     def state(self, before: State) -> State:
-        """After the last word."""
+        """The state after the last word."""
         coverage = Coverage(self.total.unsqueeze(1), self.peak.unsqueeze(1))
         words = before.words + self.fed.shape[1]
         return State(
@@ -153,7 +153,7 @@ class _Given(NamedTuple):
         )
 
     def arrays(self, mask: Tensor, raised: Tensor | None) -> list[Tensor | None]:
-        """In the order of ``decoder.h``, all but the coverage, which moves on."""
+        """The arrays in the order of ``decoder.h``, without the coverage, which moves on."""
         words, keys, *others = self[:-2]
         return [words, keys, raised, others[0], mask, *others[1:]]
 
@@ -176,7 +176,7 @@ class _Made(NamedTuple):
 
     @classmethod
     def room(cls, given: _Given) -> "_Made":
-        """For T steps from the coverage before."""
+        """Empty tensors for T steps, with a copy of the coverage before."""
         b, t, s, a, h, e = given.sizes
         steps = [given.words.new_empty(b, t, size) for size in (e, 4 * h, h, h, a, s, s, s, s)]
         return cls._make(
@@ -194,7 +194,7 @@ class _Back(NamedTuple):
     """Then of the energies."""
     weights: Tensor
     contexts: Tensor
-    """(B, T, E): of the context after each step."""
+    """(B, T, E): the gradient of the context after each step."""
     gates: Tensor
     queries: Tensor
     hidden_before: Tensor
