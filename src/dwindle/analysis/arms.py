@@ -29,11 +29,11 @@ Task = Literal["translation", "text"]
 TASKS: tuple[Task, ...] = get_args(Task)
 
 LOOKED_AT = 200
-"""Items that are looked at, evenly spaced."""
+"""Largest number of items that are looked at, evenly spaced."""
 SHARED = 0.35
-"""Of an output's words, the share that its source has too: below it, the two are of different
-languages. The median is 0.08 in news from English to French, 0.10 to German, and 0.90 in the
-highlights of CNN/DM."""
+"""Share of an output's words that its source has too; below it, the two are in different languages.
+The median is 0.08 in news from English to French, 0.10 to German, and 0.90 in the highlights of
+CNN/DM."""
 SHORTEST, LONGEST = 0.4, 2.5
 """Words of an output for each word of its source, between which it can be a translation."""
 _MORE_THAN_HALF = 0.5
@@ -239,7 +239,7 @@ def task_of(items: Sequence[Item]) -> Task:
 
 
 def script(text: str) -> str:
-    """The script that most letters of a text are of, such as LATIN or CJK."""
+    """The script of most letters of a text, such as LATIN or CJK."""
     letters = (character for character in text[: 20 * _LETTERS] if character.isalpha())
     counts = Counter(
         unicodedata.name(one, "?").split()[0]

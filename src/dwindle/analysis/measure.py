@@ -39,7 +39,7 @@ REPEATED = "repetition3"
 """Repetition is a result: this is in the results table if no other measure of it is."""
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is measured, how many items are done, and how many there are."""
+"""Called with what is measured, how many items are done, and how many there are."""
 
 
 @dataclass(frozen=True)

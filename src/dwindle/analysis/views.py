@@ -26,7 +26,7 @@ from dwindle.runfiles.run import Run, ears_of, findings_of
 
 MOST_ITEMS = 40
 MOST_NUMBERS = 1_200_000
-"""Of all packed rows together: at a byte each they are most of a page."""
+"""Largest number of packed numbers on a page: at a byte each, they are most of it."""
 
 Array = npt.NDArray[np.floating[Any]]
 

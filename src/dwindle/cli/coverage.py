@@ -58,7 +58,7 @@ def coverage(
     """
     from dwindle.models.place import place
 
-    place(model)  # wrong names are told before torch is imported
+    place(model)  # report wrong names before torch is imported
     for given in filter(None, (audio, listeners)):
         given.open("rb").close()
     source = "" if audio else _read(text)

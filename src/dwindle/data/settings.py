@@ -1,4 +1,5 @@
-"""The data part of a recipe. Knows the names of the options, not what a corpus makes of them."""
+"""The data part of a recipe. Knows the names of the options, not what each corpus does with
+them."""
 
 from dataclasses import dataclass
 

@@ -22,7 +22,7 @@ from dwindle.runfiles.outputs import Item, Outputs
 
 Array = npt.NDArray[np.float64]
 Count = int | Array
-"""Of items: one number, or one for each of several sums."""
+"""Number of items: one, or one for each of several sums."""
 Formula = Callable[[Array, Count], Array]
 Progress = Callable[[int], None]
 Settings = tuple[tuple[str, str], ...]
@@ -47,7 +47,7 @@ class Signature:
         return dict(self.settings)[key]
 
     def also(self, **settings: object) -> "Signature":
-        """With more settings behind."""
+        """The same signature with more settings at its end."""
         return Signature(
             self.metric, (*self.settings, *((key, str(value)) for key, value in settings.items()))
         )
@@ -197,7 +197,7 @@ def reduce(
 ) -> Statistics:
     """Reduce every item once for each distinct reduction, with equal results for any ``workers``.
 
-    ``progress`` is told how many items were just finished.
+    ``progress`` is called with the number of items that were just finished.
     """
     reductions = list(dict.fromkeys(metric.reduction for metric in metrics))
     for metric in metrics:

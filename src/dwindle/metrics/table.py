@@ -45,8 +45,8 @@ NOTHING = Cell("–", tone="quiet")
 
 
 def number(value: float, decimals: int, sign: bool = False) -> str:
-    """With so many decimals, and a true minus. A number that is not zero does not read as zero: it
-    gets up to two decimals more."""
+    """The text of a number with ``decimals`` decimals and a true minus sign. A number that is not
+    zero does not read as zero: it gets up to two decimals more."""
     enough = next(
         (d for d in range(decimals, decimals + _MORE + 1) if float(f"{value:.{d}f}")), decimals
     )

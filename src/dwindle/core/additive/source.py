@@ -2,9 +2,9 @@
 decoder, with a rule on its weights.
 
 A step is a query's energies, their softmax, the rule and the context vector. The steps of a loop
-are taken one by one, for each needs what the last one saw; but what they share (keys, values and
-the weights of the energies) gets its gradient once, of all steps together, when they are done. So
-neither pass keeps anything of size (B, S, A) for a step. It knows no LSTM.
+are taken one by one, because each needs what the last one saw; but what they share (keys, values
+and the weights of the energies) gets its gradient once, of all steps together, when they are done.
+So neither pass keeps anything of size (B, S, A) for a step. It knows no LSTM.
 
 Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A
 columns, D of the values.
