@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dwindle.models.token_offsets import places
-from dwindle.runfiles import coverage_file, names, traces
+from dwindle.runfiles import arrays, names
 
 WORDS = """the mayor closed a bridge and children went by ferry to school on friday while ships
 waited""".split()  # noqa: SIM905
@@ -91,15 +91,15 @@ def _covered(folder, made):
         covered[record["id"]] = (np.stack([rows.sum(0)] * 2), np.stack([np.log1p(rows.sum(0))] * 2))
         if k == 0:
             words = [f" {word}" for word in output.split()]
-            traces.write(
+            arrays.write_traces(
                 folder / names.TRACES,
                 [
-                    traces.Trace(
+                    arrays.Trace(
                         record["id"], source, tokens, at[record["id"]], words, rows, rows / 2
                     )
                 ],
             )
-    coverage_file.write(folder / "coverage.npz", covered, at)
+    arrays.write_coverage(folder / "coverage.npz", covered, at)
 
 
 def arena(folder: Path, arms=("plain", "dim"), seeds=(1, 2)):

@@ -116,6 +116,30 @@ def test_no_public_class_name_twice():
     assert [name for name, count in found.items() if count > 1] == []
 
 
+SHORT = 40
+LESSONS = {
+    "dwindle.data.ptb": "the tokens of a corpus by rules: its name is what it does",
+    "dwindle.report.coverage_page": "a page of its own, beside that of a report",
+}
+"""Modules of fewer than ``SHORT`` lines and one importer that keep their own file, and why."""
+
+
+def test_short_modules_with_one_importer_join_it():
+    trees = modules()
+    users = Counter(
+        name for own, tree in trees.items() for name in loaded(tree, trees) if own != "dwindle"
+    )
+    files = {name: HOME.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in trees}
+    found = {
+        name
+        for name, file in files.items()
+        if file.is_file()
+        and users[name] == 1
+        and len(file.read_text(encoding="utf-8").splitlines()) < SHORT
+    }
+    assert found == set(LESSONS)
+
+
 ASKING = ("How ", "What ", "When ", "Where ", "Whether ", "Which ", "Who ", "Why ")
 """Openings that docs/STYLE.md advises against."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dwindle.runfiles import whole
-from dwindle.runfiles.traces import Trace, read
+from dwindle.runfiles.arrays import Trace, read_traces
 
 WIDTH, MARGIN, GAP, FONT, LINE = 430, 14, 16, 13, 21
 CHARACTER = FONT * 0.602  # of a monospaced font
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--item", help="The id of the item.")
     parser.add_argument("--out", type=Path, default=Path("moving.svg"))
     given = parser.parse_args()
-    found = [{trace.id: trace for trace in read(run / "traces.npz")} for run in given.runs]
+    found = [{trace.id: trace for trace in read_traces(run / "traces.npz")} for run in given.runs]
     gains = {
         key: sum(again(left)) - sum(again(found[1][key]))
         for key, left in found[0].items()

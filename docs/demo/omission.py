@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dwindle.auditing.bulk import ears_of
 from dwindle.report.still import still
 from dwindle.runfiles import whole
+from dwindle.runfiles.run import ears_of
 
 HERE = Path(__file__).parent
 LETTERS, SENTENCES, FINDINGS = "letters.jsonl", "sentences.jsonl", "letters.omissions.jsonl"

@@ -23,8 +23,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from dwindle.auditing.bulk import ears_of
 from dwindle.auditing.listeners import FILE
+from dwindle.runfiles.run import ears_of
 
 HERE = Path(__file__).parent
 WIDTH, PATIENCE = 1200, 1200

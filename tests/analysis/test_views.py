@@ -9,7 +9,7 @@ import pytest
 from dwindle.analysis import arms, left_out, views
 from dwindle.analysis.measure import measure
 from dwindle.data.script import sentence_spans
-from dwindle.runfiles import coverage_file, traces
+from dwindle.runfiles import arrays
 from tests import folders
 
 
@@ -37,7 +37,7 @@ def test_pages_have_traced_items_first_and_sums_for_the_rest(tmp_path):
     with_steps, sums, _ = (page["views"][0] for page in pages)
     assert len(with_steps["output"]) > 1
     assert "weights" not in sums
-    raw = coverage_file.read(folder / "coverage.npz")["item-3"][0].mean(0)
+    raw = arrays.read_coverage(folder / "coverage.npz")["item-3"][0].mean(0)
     assert np.allclose(unpacked(sums["raw"]), raw, atol=raw.max() / 255)
     item = measured.test.items[3]
     expected = left_out.shares(
@@ -63,9 +63,9 @@ def test_a_plain_file_has_nothing_to_show(tmp_path):
 def test_traces_are_read_as_they_were_written_and_nothing_else_is(tmp_path):
     rng = np.random.default_rng(0)
     rows = rng.random((2, 3)).astype(np.float16).astype(np.float32)
-    made = traces.Trace("a <b>", "x y", ["x", "y", "</s>"], [0, 2, -1], [" u", "v"], rows, rows / 2)
-    traces.write(tmp_path / "t.npz", [made])
-    [back] = traces.read(tmp_path / "t.npz")
+    made = arrays.Trace("a <b>", "x y", ["x", "y", "</s>"], [0, 2, -1], [" u", "v"], rows, rows / 2)
+    arrays.write_traces(tmp_path / "t.npz", [made])
+    [back] = arrays.read_traces(tmp_path / "t.npz")
     assert (back.id, back.text, back.source, back.places, back.output) == (
         "a <b>",
         "x y",
@@ -74,12 +74,12 @@ def test_traces_are_read_as_they_were_written_and_nothing_else_is(tmp_path):
         made.output,
     )
     assert np.array_equal(back.attention, rows)
-    traces.write(tmp_path / "none.npz", [])
-    assert traces.read(tmp_path / "none.npz") == []
+    arrays.write_traces(tmp_path / "none.npz", [])
+    assert arrays.read_traces(tmp_path / "none.npz") == []
     for content in (b"no", b""):
         (tmp_path / "bad.npz").write_bytes(content)
         with pytest.raises(ValueError, match="not a file of traces"):
-            traces.read(tmp_path / "bad.npz")
+            arrays.read_traces(tmp_path / "bad.npz")
     np.savez(tmp_path / "object.npz", count=np.array(1), **{"0.id": np.array([{}], dtype=object)})
     with pytest.raises(ValueError, match="not a file of traces"):
-        traces.read(tmp_path / "object.npz")
+        arrays.read_traces(tmp_path / "object.npz")

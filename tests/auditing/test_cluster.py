@@ -18,7 +18,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dwin
 
 import dwindle  # noqa: E402
 from dwindle.auditing import bulk, cluster  # noqa: E402
-from dwindle.runfiles.run import Run  # noqa: E402
+from dwindle.runfiles.run import Run, findings_of  # noqa: E402
 from tests.auditing import small  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray and of what it brings
@@ -79,9 +79,7 @@ def shards(folder, where):
     files = []
     for name in ("a.jsonl", "b.parquet"):
         run = Run(folder / name)
-        files.append(
-            (run, folder / where / bulk.findings_of(folder / name).name, bulk.checked(run))
-        )
+        files.append((run, folder / where / findings_of(folder / name).name, bulk.checked(run)))
     return bulk.shards(files, auditor)
 
 

@@ -17,7 +17,7 @@ from dwindle.auditing.readers import reader_of
 from dwindle.cli import coverage
 from dwindle.cli import omissions as verb
 from dwindle.models import build, opened, place
-from dwindle.runfiles.run import Run
+from dwindle.runfiles.run import Run, ears_of, findings_of
 from tests.auditing import small
 from tests.generation.test_tracing import made
 
@@ -163,7 +163,7 @@ def test_a_corpus_is_cleaned(run, outputs, ears, tmp_path):
     assert clean.read_text() == "".join(line for n, line in enumerate(lines) if n not in (3, 5))
     assert f"58 kept: {clean}" in said
     assert f"2 dropped: {gone}" in said
-    assert "chars" not in json.loads(bulk.findings_of(outputs).read_text().splitlines()[0])
+    assert "chars" not in json.loads(findings_of(outputs).read_text().splitlines()[0])
     code, _, complained = run(*asked, "--keep", str(tmp_path / "clean.tsv"))
     assert code == 2
     assert "let its name end in .jsonl" in complained
@@ -260,7 +260,7 @@ def test_listeners_are_calibrated_on_what_is_said_to_be_whole(run, opening, outp
     once = kept.read_text()
     for share in ("0.1", "0.2"):  # the heads stay, the thresholds are those of the share
         assert run(*asked, "--false-alarms", share)[0] == 0
-        used = dwindle.Listeners.load(bulk.ears_of(bulk.findings_of(outputs)))
+        used = dwindle.Listeners.load(ears_of(findings_of(outputs)))
         assert used.false_alarms == float(share)
         assert used.threshold == found.at(float(share)).threshold
         assert kept.read_text() == once
@@ -380,7 +380,7 @@ def test_several_files_are_audited_together(run, outputs, corpus, ears):
     assert len(list(Run(clean / "b.parquet").each())) == 40
     found = {
         path: list(bulk.results(path))
-        for path in map(bulk.findings_of, (corpus / "a.jsonl", corpus / "b.parquet"))
+        for path in map(findings_of, (corpus / "a.jsonl", corpus / "b.parquet"))
     }
     assert {path.suffix for path in found} == {".jsonl", ".parquet"}
     # the findings are not taken for outputs
@@ -421,8 +421,7 @@ def test_parquet_holds_the_same_records_as_lines(run, outputs, ears):
     for name in (outputs, outputs.with_suffix(".parquet")):
         assert run("omissions", str(name), "--model", "any", "--listeners", ears)[0] == 0
     lines, rows = (
-        list(bulk.results(bulk.findings_of(outputs.with_suffix(end))))
-        for end in (".jsonl", ".parquet")
+        list(bulk.results(findings_of(outputs.with_suffix(end)))) for end in (".jsonl", ".parquet")
     )
     assert "unread" in lines[8]
     assert lines[9]["score"] is None

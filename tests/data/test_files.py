@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dwindle.data.example import Lazy
 from dwindle.data.files import Lines, kept
-from dwindle.data.lazy import Lazy
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=8),

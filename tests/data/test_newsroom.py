@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dwindle.data.worlds import newsroom_words as words
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import Counts
 from dwindle.data.worlds.newsroom import Newsroom, count, examples
 
 NUMBERS = st.integers(0, 500)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import Counts
 from dwindle.data.worlds.phrasebook import Phrasebook, count, examples, lexicon
 
 NUMBERS = st.integers(0, 500)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dwindle.data.load import DataSettings, Size, load
 from dwindle.data.worlds import scenes_features
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import Counts
 from dwindle.data.worlds.scenes import SIDE, Scenes, examples, scene
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.data.worlds.scenes_text import COLOURS, SHAPES, statements

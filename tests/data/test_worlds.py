@@ -6,8 +6,7 @@ import pytest
 
 from dwindle.data.load import CORPORA, DataSettings, Size, load
 from dwindle.data.worlds import newsroom, phrasebook
-from dwindle.data.worlds.chance import NAMES, Chance, name
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import NAMES, Chance, Counts, name
 from dwindle.metrics.world import WORLDS, count
 
 MADE = ("newsroom", "phrasebook")

@@ -7,17 +7,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dwindle.runfiles import names, traces
+from dwindle.runfiles import arrays, names
 from tests.docs.pages import HOME
 
 SCRIPT = str(HOME / "docs/demo/moving.py")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def trace(output: list[str], id: str = "one") -> traces.Trace:
+def trace(output: list[str], id: str = "one") -> arrays.Trace:
     text = "the ferry\nwas <late>"
     weights = np.full((len(output), 4), 0.25, dtype=np.float32)
-    return traces.Trace(id, text, text.split(), [0, 4, 10, 14], output, weights, weights)
+    return arrays.Trace(id, text, text.split(), [0, 4, 10, 14], output, weights, weights)
 
 
 LOOP = ["the", " ferry", " was", "\nthe", " ferry", " was"]
@@ -28,7 +28,7 @@ def runs(tmp_path):
     for name, output in (("plain", LOOP), ("dim", ["the", " ferry", " was", " late"])):
         (tmp_path / name).mkdir()
         made = [trace(["a"], "short"), trace(output)]
-        traces.write(tmp_path / name / names.TRACES, made)
+        arrays.write_traces(tmp_path / name / names.TRACES, made)
     return tmp_path
 
 

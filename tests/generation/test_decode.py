@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from dwindle.attaching.carrier import attended
 from dwindle.attaching.handle import attach
 from dwindle.data.example import Example
 from dwindle.generation import decode as module
 from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate
-from dwindle.models.attended import attended
-from dwindle.runfiles.coverage_file import read, read_places
+from dwindle.runfiles.arrays import read_coverage, read_places
 from tests.generation import slow
 from tests.generation.numbers_codec import SETTINGS, Numbers, corpus
 
@@ -46,7 +46,7 @@ def whole(tmp_path_factory):
 
 def same(folder, whole):
     assert (folder / "outputs.jsonl").read_bytes() == (whole / "outputs.jsonl").read_bytes()
-    found, expected = read(folder / "coverage.npz"), read(whole / "coverage.npz")
+    found, expected = read_coverage(folder / "coverage.npz"), read_coverage(whole / "coverage.npz")
     assert list(found) == list(expected)
     assert all(np.allclose(found[id], expected[id], atol=1e-5) for id in expected)
 
@@ -55,7 +55,7 @@ def test_each_item_alone(whole):
     """The outputs and the coverage of each example by itself, with no padding."""
     model, codec = slow.model(1), Numbers()
     lines = [json.loads(line) for line in (whole / "outputs.jsonl").read_text().splitlines()]
-    coverage = read(whole / "coverage.npz")
+    coverage = read_coverage(whole / "coverage.npz")
     assert [line["id"] for line in lines] == [e.id for e in corpus()]
     for example, line in zip(corpus(), lines, strict=True):
         batch = codec.collate([codec.encode(example.input)])
@@ -253,20 +253,20 @@ def test_an_empty_source(tmp_path):
     examples = [*corpus(3), Example("e", " \n ", ("4",))]
     assert run(tmp_path, examples).items == 4
     assert hypotheses(tmp_path)["e"] == ""
-    assert read(tmp_path / "coverage.npz")["e"].tolist() == [[[0], [0]], [[0], [0]]]
+    assert read_coverage(tmp_path / "coverage.npz")["e"].tolist() == [[[0], [0]], [[0], [0]]]
 
 
 def test_nothing_but_empty_sources(tmp_path):
     assert run(tmp_path, [Example("e", "", ("4",))]).empty == 1
-    assert read(tmp_path / "coverage.npz")["e"].tolist() == [[[0]], [[0]]]
+    assert read_coverage(tmp_path / "coverage.npz")["e"].tolist() == [[[0]], [[0]]]
 
 
 def test_layers_of_a_plain_model(whole, tmp_path):
     run(tmp_path, layers=1)
-    last = read(tmp_path / "coverage.npz")
+    last = read_coverage(tmp_path / "coverage.npz")
     assert all(
         np.allclose(last[id], both[:, 1:], atol=1e-6)
-        for id, both in read(whole / "coverage.npz").items()
+        for id, both in read_coverage(whole / "coverage.npz").items()
     )
 
 
@@ -301,7 +301,7 @@ def test_a_damaged_part(tmp_path):
 
 def test_the_coverage_file_says_where_each_position_stands(whole):
     found = read_places(whole / "coverage.npz")
-    covered = read(whole / "coverage.npz")
+    covered = read_coverage(whole / "coverage.npz")
     for example in corpus():
         at = found[example.id]
         assert at.shape == covered[example.id].shape[-1:]

@@ -14,7 +14,7 @@ from dwindle.generation.decode import decode
 from dwindle.generation.generate import generate, prepared
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.build import rule_layers
-from dwindle.runfiles import coverage_file, names
+from dwindle.runfiles import arrays, names
 from tests.generation import slow
 from tests.generation.numbers_codec import Numbers, corpus
 from tests.models import pg_kit
@@ -97,7 +97,7 @@ def test_copying_alone_is_by_the_rule_and_the_context_is_plain():
 
 def test_what_is_kept_of_a_decoding_is_of_the_rule(tmp_path):
     decode(slow.model(1), Numbers(), corpus(3), settings(rule=RULE), tmp_path)
-    for raw, effective in coverage_file.read(tmp_path / names.COVERAGE).values():
+    for raw, effective in arrays.read_coverage(tmp_path / names.COVERAGE).values():
         assert effective.sum() < raw.sum() - 0.1
         assert (effective < dwindle.BoxCox(-2).limit).all()
 

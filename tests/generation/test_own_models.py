@@ -18,7 +18,7 @@ from dwindle.models.pointer_generator.words import WordCodec
 from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import END, START, Vocabulary
-from dwindle.runfiles.coverage_file import read
+from dwindle.runfiles.arrays import read_coverage
 from tests.generation import slow
 
 TEXTS = ["a b c x a d b", "y d z a b", "c c a d", "b", "z y x y"]
@@ -136,7 +136,7 @@ def test_a_corpus_of_texts(tmp_path):
     outputs = [json.loads(line) for line in (tmp_path / "outputs.jsonl").read_text().splitlines()]
     assert set(outputs[-1]["hypothesis"].split()) <= {"x", "y", "z"}
     assert outputs[-1]["hypothesis"]
-    widths = {id: both.shape for id, both in read(tmp_path / "coverage.npz").items()}
+    widths = {id: both.shape for id, both in read_coverage(tmp_path / "coverage.npz").items()}
     assert widths == {
         "t0": (2, 1, 6),
         "t1": (2, 1, 5),
@@ -151,5 +151,5 @@ def test_a_corpus_of_images(tmp_path):
     assert (
         decode(model, codec, examples, DecodingSettings(beams=1, max_length=6), tmp_path).items == 3
     )
-    widths = {id: both.shape for id, both in read(tmp_path / "coverage.npz").items()}
+    widths = {id: both.shape for id, both in read_coverage(tmp_path / "coverage.npz").items()}
     assert widths == {"i0": (2, 1, 5), "i1": (2, 1, 2), "i2": (2, 1, 5)}

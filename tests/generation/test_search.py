@@ -9,8 +9,7 @@ import torch
 
 from dwindle.attaching.handle import attach, handle_of
 from dwindle.generation.generate import generate
-from dwindle.generation.score import norm, penalty
-from dwindle.generation.search import highest
+from dwindle.generation.search import highest, norm, penalty
 from dwindle.generation.settings import DecodingSettings, LengthNorm
 from tests.generation import slow
 

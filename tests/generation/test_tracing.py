@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
+from dwindle.attaching.carrier import attended
 from dwindle.cli.coverage import look
 from dwindle.data.example import Example
 from dwindle.generation import tracing
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models import build
-from dwindle.models.attended import attended
 from dwindle.models.settings import ModelSettings
 
 TEXT = "The mayor closed a bridge .\nChildren went by ferry .\nShips waited ."

@@ -5,7 +5,7 @@ import pytest
 
 from dwindle.metrics import entropy
 from dwindle.metrics.score import score
-from dwindle.runfiles import coverage_file
+from dwindle.runfiles import arrays
 from dwindle.runfiles.outputs import Item, Outputs
 
 
@@ -37,8 +37,8 @@ def test_write_then_read(tmp_path):
     coverage = {
         name: (rng.random((3, n)), rng.random((3, n))) for name, n in (("x", 4), ("y", 1), ("z", 7))
     }
-    coverage_file.write(tmp_path / "c.npz", coverage)
-    back = coverage_file.read(tmp_path / "c.npz")
+    arrays.write_coverage(tmp_path / "c.npz", coverage)
+    back = arrays.read_coverage(tmp_path / "c.npz")
     assert all(np.array_equal(back[name], np.stack(pair)) for name, pair in coverage.items())
 
 

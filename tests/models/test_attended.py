@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from dwindle.attaching.carrier import attended
 from dwindle.attaching.handle import handle_of
 from dwindle.attaching.record import record
-from dwindle.models.attended import attended
 from tests.models.library_kit import PAIRS, built, spread
 
 

@@ -43,6 +43,6 @@ def test_a_config_that_does_not_fit(saved, kind, change, tmp_path):
     shutil.copytree(saved / kind, tmp_path / "model")
     config = tmp_path / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | change))
-    with pytest.raises(ValueError, match=r"is no whole saved model|which no model has") as caught:
+    with pytest.raises(ValueError, match=r"complete saved model|which no model has") as caught:
         opened(str(tmp_path / "model"))
     assert "\n" not in str(caught.value)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
+from dwindle.models.pointer_generator.loop import State
 from dwindle.models.pointer_generator.model import PointerGenerator
-from dwindle.models.pointer_generator.state import State
 from dwindle.models.pointer_generator.words import WordCodec
 from tests.models.pg_kit import LENGTHS, SETTINGS, alone, sources, tiny
 

@@ -4,10 +4,10 @@ files, bad input."""
 import pytest
 import torch
 
+from dwindle.attaching.carrier import attended
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models import build
-from dwindle.models.attended import attended
 from dwindle.models.top_down import TopDown, TopDownConfig, TopDownState
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.models.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ import pytest
 from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Finding, Listeners, Span
 from dwindle.report import omissions_section, report
-from dwindle.runfiles.run import Run
+from dwindle.runfiles.run import Run, ears_of, findings_of
 from tests import folders
 
 EARS = Listeners(
@@ -87,13 +87,13 @@ def audited(tmp_path):
         for n, source in enumerate(sources)
     ]
     records[1]["spans"] = [{"start": 0, "end": 5, "text": sources[1][:5], "score": 3.5}]
-    bulk.findings_of(path).write_text("".join(json.dumps(record) + "\n" for record in records))
+    findings_of(path).write_text("".join(json.dumps(record) + "\n" for record in records))
     told = {
         "calibrated_on": 40,
         "calibrated_with": "the model's own outputs",
         "outputs": bulk.digest(Run(path)),
     }
-    replace(EARS, origin=told).save(bulk.ears_of(bulk.findings_of(path)))
+    replace(EARS, origin=told).save(ears_of(findings_of(path)))
     return path, sources[1]
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 from dwindle.data.worlds.scenes import Scenes, scene
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.report.regions import fragment, shaded, sheet
-from dwindle.runfiles.traces import Trace
+from dwindle.runfiles.arrays import Trace
 
 GREY = Image.new("RGB", (100, 50), (120, 120, 120))
 BOXES = [[0, 0, 50, 50], [50, 0, 100, 50]]

@@ -9,8 +9,8 @@ import pytest
 from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Listeners
 from dwindle.report import coverage_page, page, report
-from dwindle.runfiles import traces
-from dwindle.runfiles.run import Run
+from dwindle.runfiles import arrays
+from dwindle.runfiles.run import Run, ears_of, findings_of
 from tests import browser_kit, folders
 
 pytestmark = browser_kit.MARKS
@@ -232,7 +232,7 @@ def test_the_page_of_one_text(driver, tmp_path):
     """Two models on one text that is no HTML: steps by keyboard, and no error."""
     rows = np.random.default_rng(0).dirichlet(np.ones(3), size=2).astype(np.float32)
     tokens, nasty = ["<b>", "two", "</s>"], "<b> two"
-    made = traces.Trace("text", nasty, tokens, [0, 4, -1], ["<i>", " out"], rows, rows / 2)
+    made = arrays.Trace("text", nasty, tokens, [0, 4, -1], ["<i>", " out"], rows, rows / 2)
     page.write(tmp_path / "c.html", coverage_page.html({"plain": made, "<u>": made}))
     fresh(driver, tmp_path / "c.html")
     one(driver, ".output").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
@@ -287,14 +287,14 @@ def alone(tmp_path_factory):
     ]
     findings[3]["spans"] = [{"start": 0, "end": 9, "text": records[3]["source"][:9], "score": 9.0}]
     findings[4]["score"] = None
-    bulk.findings_of(path).write_text("".join(json.dumps(found) + "\n" for found in findings))
+    findings_of(path).write_text("".join(json.dumps(found) + "\n" for found in findings))
     origin = {
         "calibrated_on": 40,
         "calibrated_with": "given outputs",
         "outputs": bulk.digest(Run(path)),
     }
     ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "characters", {}, True, (), origin)
-    ears.save(bulk.ears_of(bulk.findings_of(path)))
+    ears.save(ears_of(findings_of(path)))
     page.write(tmp / "report.html", report.html(report.make([path])))
     return tmp / "report.html"
 

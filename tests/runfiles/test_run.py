@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dwindle.runfiles
-from dwindle.runfiles import coverage_file, names, outputs, scores, traces, whole
+from dwindle.runfiles import arrays, names, outputs, scores, whole
 from dwindle.runfiles.outputs import Item
 from dwindle.runfiles.run import AlignedRun, Run
 
@@ -83,10 +83,10 @@ def test_scores_of_other_outputs_are_none_of_this_run(run):
 
 def test_every_cut_and_every_flipped_byte_of_the_arrays_is_met(run):
     rows = np.random.default_rng(0).random((3, 2)).astype(np.float32)
-    coverage_file.write(run.path / names.COVERAGE, {"a": (rows, rows)})
-    traces.write(
+    arrays.write_coverage(run.path / names.COVERAGE, {"a": (rows, rows)})
+    arrays.write_traces(
         run.path / names.TRACES,
-        [traces.Trace("a", "x y", ["x", "y"], [0, 2], ["u", "v", "w"], rows, rows)],
+        [arrays.Trace("a", "x y", ["x", "y"], [0, 2], ["u", "v", "w"], rows, rows)],
     )
     for name in (names.COVERAGE, names.TRACES):
         good = (run.path / name).read_bytes()

@@ -10,7 +10,7 @@ import uvicorn
 
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.token_offsets import places
-from dwindle.runfiles.traces import Trace
+from dwindle.runfiles.arrays import Trace
 from dwindle.studio import pages
 from dwindle.web import server
 

@@ -13,8 +13,8 @@ from transformers.trainer_pt_utils import LabelSmoother
 from dwindle.attaching.library import KNOWN
 from dwindle.data.example import Example
 from dwindle.models.vocabulary import END
-from dwindle.training.lengths import clean, sides
 from dwindle.training.rows import Encoded, encoded
+from dwindle.training.sampler import clean, sides
 from dwindle.training.train import train
 from dwindle.training.trainer import Fit
 from tests.training.lesson import DEV, EXAMPLES, SETTINGS, made, taught

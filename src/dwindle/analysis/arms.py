@@ -2,20 +2,42 @@
 
 An *arm* is one system; it has a run for every seed (a plain file is an arm of one run). Arms that
 answer the same items stand on the same *test set*, and only those are ever compared; the first is
-the base. What is not there yet is remembered as a sentence, and the rest is read. Knows nothing of
-metrics and of pages.
+the base. What is not there yet is remembered as a sentence, and the rest is read.
+
+The task of a test set is told from its texts and decides the numbers and sections of a report. A
+translation has sources and outputs in different scripts or languages, of about the same length. No
+language is known here: two texts of one language share words (names and numbers aside), two of
+different languages hardly any. Knows nothing of metrics and of pages.
 """
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Literal, get_args
 
+from dwindle.data.script import words
 from dwindle.runfiles import names, outputs, tables, whole
-from dwindle.runfiles.outputs import Outputs
+from dwindle.runfiles.outputs import Item, Outputs
 from dwindle.runfiles.run import Run
+
+Task = Literal["translation", "text"]
+"""``text`` is everything else: summaries, captions, answers, transcripts."""
+TASKS: tuple[Task, ...] = get_args(Task)
+
+LOOKED_AT = 200
+"""Largest number of items that are looked at, evenly spaced."""
+SHARED = 0.35
+"""Share of an output's words that its source has too; below it, the two are in different languages.
+The median is 0.08 in news from English to French, 0.10 to German, and 0.90 in the highlights of
+CNN/DM."""
+SHORTEST, LONGEST = 0.4, 2.5
+"""Words of an output for each word of its source, between which it can be a translation."""
+_MORE_THAN_HALF = 0.5
+_LETTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -39,7 +61,7 @@ class TestSet:
     arms: tuple[Arm, ...]
 
     @property
-    def items(self) -> tuple[outputs.Item, ...]:
+    def items(self) -> tuple[Item, ...]:
         return self.arms[0].runs[0].outputs.items
 
     @property
@@ -198,3 +220,29 @@ def _fingerprint(system: Outputs) -> str:
     for item in system.items:
         digest.update(repr((item.id, item.references, item.source)).encode())
     return digest.hexdigest()
+
+
+def task_of(items: Sequence[Item]) -> Task:
+    """The task of these items; ``text`` where a source is missing."""
+    some = items[:: max(1, len(items) // LOOKED_AT)]
+    pairs = [
+        (item.source, item.hypothesis) for item in some if item.source and item.hypothesis.strip()
+    ]
+    if len(pairs) < _MORE_THAN_HALF * len(some) or not pairs:
+        return "text"
+    if script("".join(s for s, _ in pairs)) != script("".join(o for _, o in pairs)):
+        return "translation"
+    both = [(set(words(source)), words(output), len(words(source))) for source, output in pairs]
+    shared = median(sum(word in known for word in own) / max(len(own), 1) for known, own, _ in both)
+    ratio = median(len(own) / max(length, 1) for _, own, length in both)
+    return "translation" if shared < SHARED and SHORTEST < ratio < LONGEST else "text"
+
+
+def script(text: str) -> str:
+    """The script of most letters of a text, such as LATIN or CJK."""
+    letters = (character for character in text[: 20 * _LETTERS] if character.isalpha())
+    counts = Counter(
+        unicodedata.name(one, "?").split()[0]
+        for one, _ in zip(letters, range(_LETTERS), strict=False)
+    )
+    return counts.most_common(1)[0][0] if counts else ""

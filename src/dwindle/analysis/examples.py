@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dwindle.analysis.audited import audited
 from dwindle.analysis.highlight import SourceText, repeats
 from dwindle.analysis.measure import REPEATED, Measured
+from dwindle.analysis.views import audited
 from dwindle.data.script import word_spans, words
 from dwindle.metrics.catalogue import kind, title
 from dwindle.metrics.kind import Better

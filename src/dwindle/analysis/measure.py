@@ -11,17 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dwindle.analysis.arms import Arm, TestSet
-from dwindle.analysis.task import Task, script, task_of
+from dwindle.analysis.arms import Arm, Task, TestSet, script, task_of
 from dwindle.metrics import (
     bleu,
     catalogue,
     chrf,
+    copied,
     entropy,
     halves,
     layout,
     length,
-    novelty,
     repetition,
     rouge,
     score,
@@ -40,7 +39,7 @@ REPEATED = "repetition3"
 """Repetition is a result: this is in the results table if no other measure of it is."""
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is measured, how many items are done, and how many there are."""
+"""Called with what is measured, how many items are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ _SCORES: dict[Task, tuple[Kind, ...]] = {
 }
 """Metrics that come first in the results of a task."""
 _OTHERS: dict[Task, tuple[Kind, ...]] = {
-    "translation": (*rouge.KINDS, *novelty.KINDS, *layout.KINDS),
+    "translation": (*rouge.KINDS, *copied.NOVELTY, *layout.KINDS),
     "text": (),
 }
 """Default metrics that say nothing of a task: nearly all words of a translation are new."""

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dwindle.analysis.arms import Arm
-from dwindle.analysis.audited import audited
 from dwindle.analysis.left_out import JudgedPart, Verdict, verdicts
 from dwindle.analysis.measure import LEAD, REFERENCE, REPEATED, Measured, Value
+from dwindle.analysis.views import audited
 from dwindle.metrics import copied, repetition
 from dwindle.metrics.catalogue import kind, title
 from dwindle.metrics.difference import Difference
 from dwindle.metrics.kind import HALVES
-from dwindle.metrics.numbers import count
-from dwindle.metrics.table import NOTHING, Cell, Table
+from dwindle.metrics.table import NOTHING, Cell, Table, count
 
 Made = Table | str
 

@@ -1,6 +1,8 @@
-"""Coverage to look at: for a few items the source with every token's coverage, plain against
-diminished, sentence by sentence, and where steps were traced, what each of them attended to.
-Numbers are packed for a page; loads no model.
+"""Reads what lies beside the outputs of a run: their coverage, their traces, and the findings of
+``dwindle omissions``; and prepares it for a page, packed.
+
+For a few items a page shows the source with every token's coverage, plain against diminished,
+sentence by sentence, and where steps were traced, what each of them attended to. Loads no model.
 """
 
 import base64
@@ -12,18 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dwindle.analysis.audited import Audited, audited
 from dwindle.analysis.highlight import repeats
 from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
-from dwindle.runfiles import coverage_file, names, traces
+from dwindle.auditing.bulk import digest, results
+from dwindle.auditing.listeners import Listeners
+from dwindle.runfiles import arrays, names
+from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.outputs import Item
-from dwindle.runfiles.run import Run
-from dwindle.runfiles.traces import Trace
+from dwindle.runfiles.run import Run, ears_of, findings_of
 
 MOST_ITEMS = 40
 MOST_NUMBERS = 1_200_000
-"""Of all packed rows together: at a byte each they are most of a page."""
+"""Largest number of packed numbers on a page: at a byte each, they are most of it."""
 
 Array = npt.NDArray[np.floating[Any]]
 
@@ -41,14 +44,38 @@ class Covered:
 def covered(run: Run) -> Covered:
     """The coverage and the traces of a run; what it does not have is empty."""
     file, traced = run.file(names.COVERAGE), run.file(names.TRACES)
-    both = coverage_file.read(file) if file else {}
-    places = coverage_file.read_places(file) if file else {}
+    both = arrays.read_coverage(file) if file else {}
+    places = arrays.read_places(file) if file else {}
     return Covered(
         {id: array[0].mean(0) for id, array in both.items()},
         {id: array[1].mean(0) for id, array in both.items()},
         {id: at for id, at in places.items() if (at >= 0).any()},
-        {one.id: one for one in traces.read(traced)} if traced else {},
+        {one.id: one for one in arrays.read_traces(traced)} if traced else {},
     )
+
+
+@dataclass(frozen=True)
+class Audited:
+    """The findings of one file of outputs, by item, and the listeners that made them."""
+
+    records: dict[str, dict[str, Any]]
+    listeners: Listeners
+
+    @property
+    def alarmed(self) -> list[dict[str, Any]]:
+        """Items with an alarm, the worst first."""
+        return sorted((r for r in self.records.values() if r["alarm"]), key=lambda r: -r["score"])
+
+
+def audited(run: Run) -> Audited | None:
+    """The findings in a run's outputs; None if they were not audited, or have changed since."""
+    file = findings_of(run.outputs_file)
+    if not file.is_file() or not ears_of(file).is_file():
+        return None
+    listeners = Listeners.load(ears_of(file))
+    if listeners.unit != "characters" or listeners.origin.get("outputs") != digest(run):
+        return None
+    return Audited({record["id"]: record for record in results(file)}, listeners)
 
 
 def pages(

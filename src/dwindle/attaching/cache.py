@@ -224,7 +224,7 @@ def _covered_class(plain: type[Any]) -> type[Any]:
 
 _CLASSES: dict[type[Any], type[Any]] = {}
 for _plain in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer):
-    _covered_class(_plain)  # made now, for a compiled graph can make objects but no classes
+    _covered_class(_plain)  # made now, because a compiled graph can make objects but no classes
 
 
 def _rebuild(plain: type[Any], state: dict[str, Any]) -> Any:

@@ -72,3 +72,13 @@ def source_of(model: PreTrainedModel) -> Literal["prompt"] | None:
 def carrier_of(model: Any, layers: int | list[int] | None = None) -> Carrier:
     """The model itself if its rule is built in, else the model as one of the library."""
     return model if isinstance(model, Carrier) else Library(model, layers)
+
+
+def attended(model: PreTrainedModel, batch: dict[str, Any], sequences: Tensor) -> Record:
+    """Plain attention and used weights (L, N, T, S) of generated ``sequences`` (N, 1 + T).
+
+    A library model with a rule gives the layers that have it, averaged over heads; one without
+    gives all. ``batch`` is what ``generate`` was given. Rows after the end of a sequence are zero.
+    """
+    here = {k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in batch.items()}
+    return carrier_of(model).attended(here, sequences)

@@ -98,7 +98,7 @@ _NAMES: list[tuple[Any, str]] = [
 
 
 def missing(names: list[tuple[Any, str]]) -> list[str]:
-    """Those of the ``names`` that their classes do not have."""
+    """The ``names`` that their classes do not have."""
     return [f"{owner.__name__}.{name}" for owner, name in names if not hasattr(owner, name)]
 
 

@@ -1,4 +1,4 @@
-"""``omissions``: what outputs of any system left out of their sources, by force-decoding them
+"""``omissions``: finds what outputs of any system left out of their sources, by force-decoding them
 through a model.
 
 Pairs stream through in batches: memory does not grow with their number. Knows no files.
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 AHEAD = 16
-"""Batches that are sorted by length together."""
+"""Number of batches whose pairs are sorted by length together."""
 
 LEAST_SPEECH = 1.0
-"""Seconds: words in a shorter stretch cannot be counted, and it is taken for speech."""
+"""Length in seconds from which the words of a stretch can be counted; a shorter one is taken for
+speech."""
 
 Pair = tuple[Any, str]
 """A source and an output."""
@@ -66,7 +67,7 @@ def omissions(
 
 @dataclass(frozen=True)
 class _Ears:
-    """Everything that pairs are judged by."""
+    """The model, the reader and the listeners by which pairs are judged."""
 
     model: "PreTrainedModel"
     reader: Reader
@@ -104,7 +105,8 @@ def _found(ears: _Ears, pairs: Iterable[Pair], batch: int) -> Iterator[Finding]:
 
 
 def _length(source: Any, output: str) -> tuple[int, str, int]:
-    """The order of pairs: by length, and with equal sources together, each encoded once."""
+    """Key that sorts pairs by length and keeps equal sources together, so that each is encoded
+    once."""
     return len(source), source if isinstance(source, str) else "", len(output)
 
 
@@ -115,7 +117,7 @@ def _judged(ears: _Ears, pairs: list[Pair]) -> list[Finding]:
     sources = [reader.read(source) for source, _ in pairs]
     said = [n for n, output in enumerate(outputs) if output.strip() and sources[n].parts]
     silent = torch.zeros(len(listeners.heads), max(len(source.owner) for source in sources))
-    heard = dict.fromkeys(range(len(pairs)), silent)  # of an empty output, nothing was heard
+    heard = dict.fromkeys(range(len(pairs)), silent)  # an empty output read nothing of its source
     if said:
         inputs, read, rows = reader.batch([sources[n] for n in said], [outputs[n] for n in said])
         heard.update(

@@ -1,10 +1,10 @@
-"""``Auditor``: what outputs left out of their sources, columns in and columns out.
+"""``Auditor``: finds what outputs left out of their sources; columns go in and columns come out.
 
 It is the callable of bulk work: of ``datasets.map(batched=True)``, of Ray Data's ``map_batches``,
-and of ``dwindle omissions``, in one process (`bulk`) or on many machines (`cluster`). One that was
-given names is small until it is first called: only then are its models opened, on a GPU if there is
-one, and they stay behind when it is pickled. So a process that only plans the work opens none, and
-each worker opens its own. Knows no files.
+and of ``dwindle omissions``, in one process (`bulk`) or on many machines (`cluster`). An auditor
+that was given names is small until it is first called: only then are its models opened, on a GPU if
+there is one, and they stay behind when it is pickled. So a process that only plans the work opens
+none, and each worker opens its own. Knows no files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +73,8 @@ class Auditor:
 
     @property
     def block(self) -> int:
-        """Pairs that share batches: in the last digit, a result depends on its neighbours."""
+        """Number of pairs that share batches: in its last digit, a result depends on its
+        neighbours."""
         return AHEAD * self.batch
 
     @property
@@ -103,7 +104,7 @@ class Auditor:
             if not isinstance(output, str) or columns["source"][row] is None:
                 raise ValueError(
                     f"row {row} of these columns has no text: leave such rows out, or write an "
-                    "empty one"
+                    "empty text"
                 )
         pairs = zip(columns["source"], columns["hypothesis"], strict=True)
         found = list(self.records(("", source, output) for source, output in pairs))
@@ -176,7 +177,8 @@ class Auditor:
             yield record
 
     def use(self, opened: "Opened") -> None:
-        """Use these open models, those of its names, instead of opening them at the first call."""
+        """Use these models, opened already, instead of opening those of its names at the first
+        call."""
         self._open = opened
 
     def opened(self) -> "Opened":

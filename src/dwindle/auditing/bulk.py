@@ -27,25 +27,14 @@ from dwindle.auditing.choose import Progress
 from dwindle.auditing.listeners import Listeners
 from dwindle.auditing.sound import read_wave
 from dwindle.auditing.source import batches
-from dwindle.runfiles import names, tables, text_lines
+from dwindle.runfiles import tables, text_lines
 from dwindle.runfiles.outputs import Item
-from dwindle.runfiles.run import Run
+from dwindle.runfiles.run import Run, ears_of
 
 MANY, MOST_BLOCKS = 4096, 16
 """A corpus is cut into about the first number of shards, of at most the second number of blocks."""
 ROWS = 4096
 """Rows of a Parquet file that are held in memory."""
-
-
-def findings_of(outputs: Path) -> Path:
-    """The default file for the findings of a file of outputs: Parquet for Parquet, else JSONL."""
-    parquet = outputs.suffix.lower() == tables.PARQUET
-    return outputs.with_suffix(f"{names.FINDINGS}{tables.PARQUET if parquet else '.jsonl'}")
-
-
-def ears_of(findings: Path) -> Path:
-    """The file of listeners beside a file of findings; a report reads their error rate there."""
-    return findings.with_suffix(".listeners.json")
 
 
 @dataclass(frozen=True)
@@ -67,7 +56,7 @@ class Shards:
     run: Run
     out: Path
     total: int
-    """Number of items, as `checked` tells."""
+    """Number of items, as `checked` counts them."""
     auditor: Auditor
     blocks: int = 1
     """Of one shard."""
@@ -87,7 +76,7 @@ class Shards:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of everything that decides the findings."""
+        """Digest of everything that decides the findings."""
         auditor, ears = self.auditor, asdict(self.auditor.listeners)
         ears["origin"] = {
             k: v for k, v in ears["origin"].items() if k not in ("outputs", "findings")
@@ -117,7 +106,7 @@ class Shards:
         return [] if self.done else [n for n in range(self.count) if not self._file(n).is_file()]
 
     def items(self, number: int, at: Sequence[int]) -> Iterator[tuple[str, Any, str]]:
-        """Those of one shard, whose first begins ``at``."""
+        """Items of one shard; the first one begins at the byte ``at``."""
         return islice(items(self.run, number * self.size, at), self.length(number))
 
     def write(self, number: int, records: Iterable[dict[str, Any]]) -> None:
@@ -162,7 +151,8 @@ class Shards:
 
 
 Engine = Callable[[Sequence[tuple[Shards, int]], Callable[[int], None]], Iterator[Shards]]
-"""Makes shards, told how many items were just done; yields the file of a shard that is there."""
+"""A function that makes shards and yields the file of each one that is finished. It calls its
+second argument with the number of items that were just done."""
 
 
 def shards(files: Sequence[tuple[Run, Path, int]], auditor: Auditor) -> list[Shards]:
@@ -265,8 +255,7 @@ def _sound(run: Run, item: Item) -> Path:
 
 def checked(run: Run) -> int:
     """Count the items by reading every one: a fault in the file shows now and not hours later.
-
-    Of each id eight bytes are kept.
+    Keeps eight bytes of each id.
     """
     marks = array("q")
     for item in run.each():
@@ -285,7 +274,7 @@ def checked(run: Run) -> int:
 
 
 def _check_ids(run: Run, marks: set[int]) -> None:
-    """Refuse an id that is there twice; ids of other ``marks`` are not."""
+    """Refuse an id that occurs twice. Only ids whose hash is among ``marks`` can."""
     seen: set[str] = set()
     for item in run.each():
         if item.id in seen:
@@ -296,7 +285,7 @@ def _check_ids(run: Run, marks: set[int]) -> None:
 
 
 def drawn(runs: Sequence[Run], total: int, count: int, seed: int = 1) -> list[tuple[str, Any, str]]:
-    """So many of the ``total`` items, or all, drawn at random, in the order of the files."""
+    """Draw ``count`` of the ``total`` items at random, or take all; in the order of the files."""
     places = set(Random(seed).sample(range(total), min(count, total)))
     every = ((run, item) for run in runs for item in run.each())
     return [
@@ -331,7 +320,7 @@ def _write(path: Path, records: Iterable[dict[str, Any]], schema: Any = None) ->
 
 
 def digest(run: Run) -> str:
-    """Of the content of a run's outputs: tells whether findings belong to them."""
+    """Digest of a run's outputs, which tells whether findings belong to them."""
     found = []
     for path in run.files:
         with path.open("rb") as file:

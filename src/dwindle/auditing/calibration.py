@@ -22,13 +22,14 @@ MOST_KEPT = 2000
 
 
 def check_share(false_alarms: float) -> None:
-    """Refuse what is no share."""
+    """Refuse a number that is not a share."""
     if not 0 < false_alarms < 1:
         raise ValueError(f"false_alarms={false_alarms}: pass a share between 0 and 1, such as 0.05")
 
 
 def kept_scores(scores: Sequence[float]) -> list[float]:
-    """Calibration scores in rising order; of more than are kept, as many that are evenly spread."""
+    """Calibration scores in rising order; if there are more than are kept, an evenly spread
+    selection."""
     rising = sorted(scores)
     step = max(1.0, len(rising) / MOST_KEPT)
     # Rounded up: an item that scores the same as one that was calibrated on must not be above it.
@@ -38,13 +39,15 @@ def kept_scores(scores: Sequence[float]) -> list[float]:
 
 
 def conformal(scores: Sequence[float], share: float) -> float:
-    """The threshold above which one more score like these is with a chance of at most ``share``."""
+    """The threshold that one more score like these exceeds with a probability of at most
+    ``share``."""
     rank = math.ceil((len(scores) + 1) * (1 - share) - 1e-9)
     return sorted(scores)[rank - 1] if rank <= len(scores) else math.inf
 
 
 def share_of_gaps(scores: Sequence[float], deletions: Sequence[float]) -> float:
-    """pi: the share of outputs with these scores that left something out, as deletions do."""
+    """pi: the estimated share of outputs with these scores that left something out, as deletions
+    do."""
     tails = ((_above(scores, t), _above(deletions, t)) for t in scores)
     return min((own / deleted for own, deleted in tails if deleted >= 0.5), default=0.0)
 
@@ -52,13 +55,13 @@ def share_of_gaps(scores: Sequence[float], deletions: Sequence[float]) -> float:
 def conformal_without_gaps(
     scores: Sequence[float], deletions: Sequence[float], share: float
 ) -> float:
-    """The threshold above which a whole output is with a chance of at most ``share``, from outputs
-    some of which left something out. Both in rising order. Never above ``conformal``, which it is
-    without deletions."""
+    """The threshold that a whole output exceeds with a probability of at most ``share``, from
+    outputs some of which left something out. Both in rising order. Never above that of
+    ``conformal``, and equal to it without deletions."""
     of_all = conformal(scores, share)
     gaps = share_of_gaps(scores, deletions)
     if gaps >= 1:
-        return of_all  # deletions score no higher: they tell nothing
+        return of_all  # deletions do not score higher, so nothing can be learnt from them
     for t in scores:
         above = (_count(scores, t) + 1) / (len(scores) + 1)  # one more score, as in ``conformal``
         if above - gaps * _above(deletions, t) <= share * (1 - gaps) + 1e-9:

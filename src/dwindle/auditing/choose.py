@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LEAST_CHOICE, MOST_CHOICE = 8, 60
-"""Sources that heads are chosen on. More would cost an output each and choose the same heads."""
+"""Largest number of sources that heads are chosen on. More would cost an output each and choose the
+same heads."""
 MOST_HEADS = 8
 GAIN = 0.002
-"""Of AUROC: a head that adds less is not added."""
+"""Smallest rise of the AUROC for which a head is added."""
 TELLS = 0.65
 """The held-out AUROC from which heads are said to tell anything; 0.5 is chance."""
 PRIOR = 3.0
@@ -48,7 +49,7 @@ PRIOR = 3.0
 _BATCH = 16
 
 Progress = Callable[[str, int, int], None]
-"""Is told a stage of the work, how many of its pairs are done, and how many there are."""
+"""Called with the stage of the work, how many of its pairs are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Heard:
     """The source and the output themselves."""
 
     def by(self, heads: Sequence[int]) -> "Heard":
-        """With some of the heads only."""
+        """The same item with some of the heads only."""
         return replace(self, peaks=self.peaks[list(heads)])
 
     def evidence(self, usual: dict[str, float]) -> Tensor:
@@ -77,7 +78,7 @@ class _Pair:
     source: Any
     output: str
     missing: tuple[float, float] | None = None
-    """From where to where the output says nothing of the source."""
+    """Start and end of the stretch of the source that the output leaves out."""
 
 
 def listeners(
@@ -275,7 +276,7 @@ def _told(items: Iterable[T], tell: Callable[[], None]) -> Iterator[T]:
 
 
 def _written(reader: Reader, sources: Sequence[Any], stage: str, progress: Progress) -> list[str]:
-    """The model's outputs; sources of like length go together."""
+    """The model's outputs; sources of similar length share a batch."""
     tell = _counting(stage, len(sources), progress)
     return together(sources, _BATCH, len, lambda some: _told(reader.write(some), tell))
 
@@ -283,7 +284,7 @@ def _written(reader: Reader, sources: Sequence[Any], stage: str, progress: Progr
 def _deletions(
     reader: Reader, pairs: Sequence[_Pair], rng: random.Random, progress: Progress, stage: str
 ) -> dict[str, list[_Pair]]:
-    """Pairs in which the output leaves something out that is known, by the kind of it."""
+    """Pairs in which it is known what the output leaves out, by the kind of deletion."""
     said = [pair for pair in pairs if pair.output.strip()]
     made = {
         "sentences": list(_joined(reader, said, rng)),
@@ -291,7 +292,7 @@ def _deletions(
     }
     if not made["sentences"]:
         raise ValueError(
-            "no two of these sources fit into the model together, or it writes nothing of them: "
+            "no two of these sources fit into the model together, or it writes nothing for them: "
             "pass shorter ones"
         )
     return {kind: some for kind, some in made.items() if some}
@@ -386,7 +387,8 @@ def _second(
 
 
 def _usual(items: Iterator[Heard]) -> dict[str, float]:
-    """Usual score of each word, drawn towards the mean of all, which is the empty word's."""
+    """Usual score of each word, drawn towards the mean of all words, which stands under the empty
+    word."""
     met: dict[str, list[float]] = {}
     for item in items:
         for part, score in zip(item.source.parts, unheard(item.source, item.peaks), strict=True):

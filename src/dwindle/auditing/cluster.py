@@ -19,9 +19,9 @@ from dwindle.auditing.bulk import Engine, Shards
 LOCAL = "local"
 """In place of an address: a cluster that is started on this machine, and stopped at the end."""
 PATIENCE = 10.0
-"""Seconds in which a cluster must answer."""
+"""Number of seconds within which a cluster must answer."""
 AHEAD = 2
-"""Shards that a worker is given at a time, so that it need not wait for the next."""
+"""Number of shards that a worker is given at a time, so that it need not wait for the next."""
 
 
 def engine(address: str) -> Engine:
@@ -56,7 +56,7 @@ def _connected(address: str) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told what runs here
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report usage over the network
     # else workers of a cluster here give way to all other work
     os.environ.setdefault("RAY_worker_niceness", "0")
     own = {"include_dashboard": False} if address == LOCAL else {}
@@ -131,7 +131,8 @@ class _Worker:
 
 
 def _workers(most: int) -> dict[str, Any]:
-    """As many as there are GPUs, or CPUs where there is none, but no more than there are shards."""
+    """Number of workers: that of the GPUs, or of the CPUs without any, but at most that of the
+    shards."""
     import ray
     from ray.data import ActorPoolStrategy
 

@@ -18,7 +18,7 @@ from dwindle.auditing.text import TextReader
 from dwindle.data.script import is_unspaced
 
 SUSPECTS = 5
-"""Words of one source that are looked at."""
+"""Number of words of one source that get a closer look."""
 _BATCH = 16
 
 

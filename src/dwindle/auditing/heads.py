@@ -134,7 +134,7 @@ def _encoded_once(model: "PreTrainedModel", inputs: dict[str, Tensor]) -> dict[s
 
 
 class _Heard(Exception):
-    """All queries and keys are there: the rest of the pass is not needed."""
+    """Raised when all queries and keys are there: the rest of the pass is not needed."""
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""``Listeners``: the heads that tell what a model read, and how little attention is an alarm.
+"""``Listeners``: the heads that tell what a model read, and the thresholds below which little
+attention raises an alarm.
 
 The evidence on a part is how much less attention it got than is usual (minus the logarithm of its
 peak, mean of the heads, less what words like it usually have), and with a second opinion how much
@@ -29,9 +30,9 @@ from dwindle.runfiles import names, whole
 FILE = "listeners.json"
 """The name of the file beside a model."""
 LEAST = 1e-4
-"""Peaks below it count as it: nothing was heard."""
+"""Smallest peak; lower ones count as this, because nothing was heard."""
 SHORTEST_WORD = 0.25
-"""Seconds: marks in a sound that are nearer than this are one."""
+"""Largest distance in seconds between marks in a sound that are joined."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Span:
     end: float
     text: str
     score: float
-    """Of its worst part."""
+    """Score of its worst part."""
     unheard: tuple[Head, ...] = ()
     """Heads that paid it so little attention that each, on its own, would mark it."""
     surprise: float | None = None
-    """By a second opinion: the share of its surprise that is left, given the output. 1: as if there
-    were no output."""
+    """The second opinion: the share of its surprise that is left once the output is known. 1 means
+    as surprising as without the output."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,14 +158,14 @@ class Listeners:
     usual: dict[str, float]
     """By word, minus the log of its peak in whole outputs; the empty word stands for all others."""
     threshold: float
-    """An item above it is alarmed."""
+    """Score above which an item is alarmed."""
     part_threshold: float
-    """A part above it is marked."""
+    """Score above which a part is marked."""
     false_alarms: float
-    """The share that was asked for, of intact items and of their parts alike."""
+    """Share of false alarms that was asked for, among intact items and among their parts."""
     unit: str
     auroc: dict[str, float]
-    """On deletions in held-out sources: of the chosen heads, and of all heads together."""
+    """AUROC on deletions in held-out sources: of the chosen heads, and of all heads together."""
     tells: bool
     """True if the heads tell anything. If not, nothing else here means much."""
     probe: tuple[int, ...]
@@ -172,7 +173,7 @@ class Listeners:
     origin: dict[str, Any]
     """Settings and data from which these listeners were chosen."""
     words_per_second: float = 0.0
-    """Sound of which the model writes fewer is no speech. 0 for texts."""
+    """Words per second below which a sound is not speech. 0 for texts."""
     weights: tuple[float, ...] = (0.0, 1.0)
     """The offset of the log-odds, and the weight of each evidence: attention, and of a second
     opinion the surprise given the output and given nothing."""
@@ -311,7 +312,8 @@ class Listeners:
 
     @classmethod
     def beside(cls, model: str | Path) -> "Listeners | None":
-        """Those beside a model or the model of a run, if there are any and they tell something."""
+        """The listeners beside a model or the model of a run; None if there are none or they tell
+        nothing."""
         file = kept_at(model)
         found = cls.load(file) if Path(model).is_dir() and file.is_file() else None
         return found if found and found.tells else None

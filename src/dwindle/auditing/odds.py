@@ -1,4 +1,5 @@
-"""The log-odds that a part of a source was left out, from its evidence, and those of an item.
+"""The log-odds that a part of a source was left out, from its evidence, and the log-odds of an
+item.
 
 The weights of the evidence are those of a logistic regression on deletions that are known. An item
 leaves something out if any of its parts was left out, so its odds are a sum over them: one clear
@@ -17,7 +18,8 @@ from torch import Tensor
 from dwindle.auditing.roc import Array
 
 RIDGE = 1e-5
-"""Draws the weights towards zero: they stay finite where the evidence separates perfectly."""
+"""Penalty that draws the weights towards zero, so that they stay finite where the evidence
+separates perfectly."""
 _MOST_STEPS = 50
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def reader_of(model: "PreTrainedModel", tokenizer: Any) -> Reader:
-    """``tokenizer`` is the model's tokenizer, or for speech its processor."""
+    """The reader of ``model``. ``tokenizer`` is its tokenizer, or for speech its processor."""
     if not model.config.is_encoder_decoder:
         raise ValueError(
             f"{type(model).__name__} has no encoder, so its source is not separate: take an "

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 BEAMS = 8
-"""Hypotheses that are tried where less than a sentence is missing."""
+"""Number of hypotheses that are tried where less than a sentence is missing."""
 WEIGHT = 0.2
-"""Of an item's score, beside a log-probability per token, in the choice among hypotheses."""
+"""Weight of an item's score, beside a log-probability per token, in the choice among hypotheses."""
 LEFT_OUT = 0.5
 """A sentence is left out if at least this share of its words is marked."""
 _BATCH = 8

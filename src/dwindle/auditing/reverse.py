@@ -1,8 +1,8 @@
 """``Reverse``: a translator of the other direction, as a second opinion on what an output left out.
 
 It is asked how much each word of the *source* surprises it, given the output: a word that the
-output carries is no surprise, one that was left out is. How surprising the word is anyway is asked
-of the same model, given nothing. That tells single words, which attention alone often misses. Knows
+output carries is no surprise, one that was left out is. The same model, given nothing, says how
+surprising the word is anyway. That tells single words, which attention alone often misses. Knows
 texts only.
 """
 

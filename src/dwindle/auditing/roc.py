@@ -11,8 +11,8 @@ Array = npt.NDArray[np.floating[Any]]
 def auroc(
     missing: npt.NDArray[np.bool_], scores: Array, weights: npt.NDArray[Any] | None = None
 ) -> float:
-    """The chance that what is missing scores higher than what is not; ties count half, NaN without
-    both. All (N,)."""
+    """The probability that a missing part scores higher than one that is not missing; ties count
+    half. NaN unless there are both. All (N,)."""
     weights = np.ones(len(missing)) if weights is None else weights.astype(np.float64)
     values, place = np.unique(scores, return_inverse=True)
     gone = np.bincount(place, weights * missing, len(values))

@@ -28,7 +28,7 @@ WINDOW = 0.2
 PAUSE = 0.3
 """Seconds of silence between joined sounds."""
 WORD = SHORTEST_WORD, 0.65
-"""Seconds: how long a word may be."""
+"""Longest word in seconds."""
 _QUIET, _SILENT = 0.02, 1e-4
 """A frame is sound above this share of the loud ones (34 dB below), and above this loudness."""
 _FILLED = 0.4
@@ -131,7 +131,7 @@ class SoundReader:
 
 
 def words_per_second(text: str, seconds: float) -> float:
-    """Different words: of music and noise, a model may write one word over and over."""
+    """Number of different words: for music and noise, a model may write one word over and over."""
     return len(set(words(text))) / seconds
 
 

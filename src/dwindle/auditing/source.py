@@ -44,7 +44,7 @@ class ReadSource:
     owner: tuple[int, ...]
     """(S,): the part that each position belongs to, or -1."""
     length: float
-    """Of the whole source, in characters or seconds."""
+    """Length of the whole source, in characters or seconds."""
     read: float
     """The length that the model was given; less than ``length`` if the source was cut."""
 
@@ -139,7 +139,7 @@ def together(
 ) -> list[R]:
     """The results of ``job``, one for each item, in their order.
 
-    It is given ``size`` items at a time, those of like ``length`` together, so that little is
+    It is given ``size`` items at a time, those of similar ``length`` together, so that little is
     padded.
     """
     order = sorted(range(len(items)), key=lambda n: length(items[n]))

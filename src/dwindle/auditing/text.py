@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _LONGEST = 1024
-"""Tokens, where neither the tokenizer nor the model has a limit."""
+"""Largest number of tokens where neither the tokenizer nor the model has a limit."""
 MOST_LOGITS = 2**26
 """Numbers that the output layer writes at once (256 MB): a vocabulary for each token."""
 _PROBE = "Listeners, 2 of 34: ¿qué? 注意力 внимание."
@@ -99,7 +99,7 @@ class TextReader:
         return list(self.tokenizer.batch_decode(written, skip_special_tokens=True))
 
     def best(self, sources: Sequence[str], beams: int) -> list[list[tuple[str, float]]]:
-        """Of each source the hypotheses of a beam search, the best first, with their
+        """The hypotheses of a beam search for each source, the best first, with their
         log-probabilities per token."""
         how = {
             "num_beams": beams,

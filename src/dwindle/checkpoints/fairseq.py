@@ -1,4 +1,4 @@
-"""Settings, names of weights over the years and dictionaries that fairseq's checkpoints share."""
+"""The settings, names of weights and dictionaries that fairseq's checkpoints of all years share."""
 
 import re
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ _ELSEWHERE = (
     "classification_heads.",  # of other tasks
 )
 _OFFSET = 2
-"""Rows of positions that stand before the first token's."""
+"""Number of rows of positions before that of the first token."""
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
@@ -65,8 +65,8 @@ def _open(checkpoint: Checkpoint) -> Opened:
 
 
 def _words(embedding: Tensor, symbols: list[str]) -> Tensor:
-    """As fairseq: where the dictionary is one of translation, which has no mask, the mask's row,
-    the last, goes."""
+    """Drop the last row, the mask's, where the dictionary is one of translation and has no mask, as
+    fairseq does."""
     masked = len(embedding) == len(symbols) + 1 and _MASK not in symbols
     return embedding[:-1] if masked else embedding
 

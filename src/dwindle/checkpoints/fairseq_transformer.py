@@ -33,7 +33,7 @@ _OTHER = {
     "adaptive_softmax_cutoff": "an adaptive softmax",
     "no_scale_embedding": "embeddings that are not scaled",
 }
-"""Settings that make another model of it."""
+"""Settings that make it another model."""
 
 
 def _fits(checkpoint: Checkpoint) -> bool:

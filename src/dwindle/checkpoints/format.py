@@ -20,7 +20,7 @@ from dwindle.models.library import bars_on_terminals
 
 _MOST_LAYERS = 1000
 _SLACK = 100_000_000
-"""Bytes that a model may have beyond twice its file: positions that are computed."""
+"""Number of bytes that a model may have beyond twice its file, for positions that are computed."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Checkpoint:
     """The languages of a translation model, where its file does not say them."""
 
     def beside(self, *names: str, what: str) -> Path:
-        """The first of these files (or patterns) in the checkpoint's folder. ``what`` says what it
-        is, if none is."""
+        """The first of these files (or patterns) in the checkpoint's folder. An error says ``what``
+        is missing if there is none."""
         folder = self.file.parent
         for name in names:
             if found := sorted(file for file in folder.glob(name) if file.is_file()):
@@ -45,7 +45,7 @@ class Checkpoint:
         )
 
     def release(self) -> None:
-        """Let go of the tensors, which somebody else has now."""
+        """Forget the tensors, which somebody else has now."""
         for part in (self.content, *self.content.values()):
             if isinstance(part, MutableMapping) and any(
                 isinstance(value, Tensor) for value in part.values()
@@ -120,7 +120,8 @@ def _stored(file: Path) -> int:
 
 
 def _whole(value: Tensor) -> Tensor:
-    """In the model's precision, and no view of something larger, which would stay in memory."""
+    """A tensor in the model's precision that is not a view of a larger one, which would stay in
+    memory."""
     value = value.float()
     part = (
         not value.is_contiguous()

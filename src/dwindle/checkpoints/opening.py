@@ -1,4 +1,4 @@
-"""``opened``: whatever published checkpoint a path names, as a model and its codec; ``bring``
+"""``opened``: opens the published checkpoint that a path names, as a model and its codec; ``bring``
 writes it as a folder."""
 
 from collections.abc import Mapping

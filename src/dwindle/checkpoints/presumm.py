@@ -46,7 +46,7 @@ _PARTS = {
 _LEFT = re.compile(
     r"\.pooler\.|\.position_ids$|^decoder\.pos_emb\.pe$|\.mask$|^generator\.0\.weight$"
 )
-"""Never used, computed, or shared with the embedding."""
+"""Weights that are not read: never used, computed, or shared with the embedding."""
 
 
 def _fits(checkpoint: Checkpoint) -> bool:

@@ -1,4 +1,4 @@
-"""Pickled files of strangers, read without running any of their code.
+"""Reads pickled files of strangers without running any of their code.
 
 A pickle can name any function and have it called. Here names are looked up in a list, and nothing
 is imported: what is known is made by functions of this module, and objects that come with weights
@@ -30,7 +30,8 @@ _CALLS = {"REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD", "BINPERSID", 
 _FILLS = {"EMPTY_SET", "FROZENSET", "ADDITEMS", "DICT", "SETITEM", "SETITEMS", "APPEND", "APPENDS"}
 _MEMO = {"PUT", "BINPUT", "LONG_BINPUT"}
 _OBJECT, _FILLED, _CALLED = 80, 250, 1000
-"""Bytes that an opcode may take: of a plain value, of a container's first items, of an object."""
+"""Number of bytes that an opcode may take: for a plain value, for a container's first items, for an
+object."""
 _ITEM = 100
 """Bytes of an item of a container that is copied."""
 ALLOWED = 120_000_000
@@ -38,7 +39,7 @@ ALLOWED = 120_000_000
 
 
 class Shell:
-    """An object of a class that is not here: what was stored of it, and no behaviour."""
+    """The stored content of an object whose class is not here, without behaviour."""
 
     def __init__(self, *stored: Any) -> None:
         self.stored = stored
@@ -90,7 +91,7 @@ class PickleReader(pickle.Unpickler):
         raise RefusedError(whole)
 
     def _copied(self, items: Any, each: int = _ITEM) -> Any:
-        """``items``, of which a copy is made next."""
+        """Count the ``items`` before they are copied, and return them."""
         if not isinstance(items, Sized):
             raise ValueError("no container")
         self._left -= each * len(items)

@@ -1,7 +1,6 @@
 """See's pointer-generator in TensorFlow: ``model-N.index``, ``model-N.data-...`` and ``vocab``.
 
-What See's code and its ports have in common is here too: the vocabulary, and a model from weights
-that are named.
+It also holds what See's code and its ports share: the vocabulary, and a model from named weights.
 """
 
 import csv
@@ -23,7 +22,7 @@ _OURS = [1, 0, 2, 3]
 """Number of each of our special words among See's."""
 _DECODER = "seq2seq/decoder/attention_decoder"
 _FORGET = 1.0
-"""TensorFlow's cell adds it to the forget gate while it runs."""
+"""Number that TensorFlow's cell adds to the forget gate while it runs."""
 
 
 def _fits(checkpoint: Checkpoint) -> bool:
@@ -74,7 +73,7 @@ def _words(file: Path, rows: int) -> list[str]:
 
 
 def _weights(stored: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
-    """TensorFlow's variables as ours: its matrices stand the other way round."""
+    """TensorFlow's variables under our names: its matrices are transposed."""
 
     def matrix(name: str) -> Tensor:
         return weight(stored, name, file).T

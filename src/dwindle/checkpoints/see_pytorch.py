@@ -1,6 +1,6 @@
 """See's pointer-generator in PyTorch, as atulkum/pointer_summarizer has it: weights, ``vocab``.
 
-The model is See's; what stands beside what in its inputs is not, so columns change places.
+The model is See's, but its inputs are joined in another order, so columns change places.
 """
 
 from collections.abc import Mapping

@@ -25,9 +25,9 @@ cost in the file."""
 _MOST_ENTRIES = 100_000
 _MOST_DIMENSIONS = 32
 _LONGEST_MESSAGE = 4096
-"""Bytes of what is said of one variable."""
+"""Largest number of bytes that describe one variable."""
 _VARINT = 10
-"""Bytes of the longest number."""
+"""Number of bytes of the longest number."""
 _TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 19: torch.float16}
 """TensorFlow's numbers of types."""
 

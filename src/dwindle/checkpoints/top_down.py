@@ -106,7 +106,7 @@ def _weights(stored: Mapping[str, Tensor], words: list[str], file: Path) -> dict
 
 
 def _rows(words: list[str]) -> list[int]:
-    """The row of theirs that each of our words has."""
+    """For each of our words, the index of its row in their table."""
     special = [_ZERO] * len(SPECIAL)
     if _UNKNOWN in words:
         special[UNK] = words.index(_UNKNOWN) + 1

@@ -98,7 +98,7 @@ def _old(path: Path) -> Any:
 
 
 def _next(file: IO[bytes], numbers: Numbers | None = None) -> Any:
-    """The pickle at which a file stands; then it stands behind it."""
+    """The pickle at the position of a file, which is then behind it."""
     start = file.tell()
     file.seek(0, 2)
     size = file.tell() - start
@@ -112,7 +112,7 @@ def _next(file: IO[bytes], numbers: Numbers | None = None) -> Any:
 
 
 class _Reader(safe.PickleReader):
-    """Tensors too."""
+    """An unpickler that also knows tensors."""
 
     def __init__(self, stream: IO[bytes], numbers: Numbers | None) -> None:
         kinds = {f"torch.{name}": kind for name, kind in _STORAGES.items()}

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from dwindle.cli import terminal
 from dwindle.cli.jobs import guarded, say
-from dwindle.system import processes
+from dwindle.system import machine
 
 
 def arena(
@@ -49,7 +49,7 @@ def arena(
         changes = [text for text in arms if "=" in text]
         recipes = [recipe.read(text, changes) for text in arms if "=" not in text]
         result = arenas.fight(arenas.arena(recipes, seeds, base, unequal), out, say)
-    if not processes.first():
+    if not machine.is_first():
         return
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))

@@ -19,7 +19,7 @@ from dwindle.cli import terminal
 if TYPE_CHECKING:
     from dwindle.auditing.listeners import Finding, Listeners
     from dwindle.generation.interactive import Author
-    from dwindle.runfiles.traces import Trace
+    from dwindle.runfiles.arrays import Trace
 
 
 def coverage(
@@ -58,7 +58,7 @@ def coverage(
     """
     from dwindle.models.place import place
 
-    place(model)  # wrong names are told before torch is imported
+    place(model)  # report wrong names before torch is imported
     for given in filter(None, (audio, listeners)):
         given.open("rb").close()
     source = "" if audio else _read(text)

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from dwindle.cli import terminal
 from dwindle.cli.terminal import Column
-from dwindle.system import processes
+from dwindle.system import machine
 
 if TYPE_CHECKING:
     from dwindle.runs.job import Job
@@ -41,7 +41,7 @@ def guarded() -> Iterator[None]:
 
 def say(sentence: str) -> None:
     """Report on stderr, once for all processes."""
-    if processes.first():
+    if machine.is_first():
         typer.echo(f"dwindle: {sentence}", err=True)
 
 

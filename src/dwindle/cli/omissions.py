@@ -28,7 +28,7 @@ SOURCES = 200
 SHARE = 0.05
 """The share of false alarms, unless another is asked for."""
 SENTENCES, LONGEST = 3, 240
-"""Of one output, how many marked sentences are printed, and how many characters of one."""
+"""Number of marked sentences of one output that are printed, and of characters of each."""
 NAMED = 4
 """Files that are named in the last lines, at most."""
 OF_SEVERAL = f"all{names.FINDINGS}.listeners.json"
@@ -168,7 +168,7 @@ def omissions(
     from dwindle.runfiles.run import Run
 
     runs, whole = _named(outputs, src, hyp), Run(intact) if intact else None
-    for given in filter(None, (*runs, whole)):  # wrong names are told before torch is imported
+    for given in filter(None, (*runs, whole)):  # report wrong names before torch is imported
         next(given.each(), None)
     if sources and intact:
         raise ValueError(
@@ -193,7 +193,7 @@ def omissions(
     path, ours = _place(model, [file.target for file in corpus], listeners)
     for number, file in enumerate(corpus):
         file.parts.check(file.run, [path, *(other.target for other in corpus[: number + 1])])
-    # what cannot be read is told before a model is loaded
+    # report unreadable files before a model is loaded
     counts = [bulk.checked(run) for run in runs]
     asked = Asked(
         whole, ordinary, reverse, contrast, SHARE if false_alarms is None else false_alarms
@@ -247,8 +247,8 @@ class _File:
         cls, run: "Run", out: Path | None, keep: Path | None, drop: Path | None, several: bool
     ) -> "_File":
         """``out``, ``keep`` and ``drop`` as they were typed: of several files, folders."""
-        from dwindle.auditing.bulk import findings_of
         from dwindle.runfiles.parted import Parted
+        from dwindle.runfiles.run import findings_of
 
         for folder in filter(None, (out, keep, drop)):
             if several and not folder.is_dir():
@@ -297,8 +297,8 @@ def _place(model: str, findings: list[Path], listeners: Path | None) -> tuple[Pa
 
     Nothing is written into the folder of a model unless it is named.
     """
-    from dwindle.auditing.bulk import ears_of
     from dwindle.auditing.listeners import FILE, kept_at
+    from dwindle.runfiles.run import ears_of
 
     if listeners:
         return (listeners / FILE if listeners.is_dir() else listeners), False

@@ -56,7 +56,7 @@ def report(
         import jinja2  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("a report needs jinja2: type pip install 'dwindle[report]'") from None
-    from dwindle.analysis.task import TASKS
+    from dwindle.analysis.arms import TASKS
     from dwindle.report import figures as drawing
     from dwindle.report import page
     from dwindle.report import report as made

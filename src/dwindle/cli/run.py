@@ -10,7 +10,7 @@ from rich.table import Table
 from dwindle.cli import terminal
 from dwindle.cli.jobs import Changes, guarded, say, show_scores
 from dwindle.runfiles import names
-from dwindle.system import processes
+from dwindle.system import machine
 
 if TYPE_CHECKING:
     from dwindle.runs.recipe import Recipe
@@ -57,14 +57,14 @@ def run(
 
         wanted = recipes.read(recipe, changes or [])
         if plan:
-            if processes.first():
+            if machine.is_first():
                 _show_plan(wanted, out)
             return
         if smoke:
             made = smokes.smoke(wanted, out, say)
         else:
             made = grid.search(wanted, out, say) if wanted.grid else steps.run(wanted, out, say=say)
-        if not processes.first():
+        if not machine.is_first():
             return
         if as_json:
             typer.echo((made.path / names.SCORES).read_text(encoding="utf-8"), nl=False)

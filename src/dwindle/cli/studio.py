@@ -28,7 +28,7 @@ def studio(
     """
     from dwindle.models.place import place
 
-    for name in models:  # wrong names are told before torch is imported
+    for name in models:  # report wrong names before torch is imported
         place(name)
     try:
         from dwindle.generation.interactive import Author

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dwindle.metrics.numbers import count
+from dwindle.metrics.table import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -88,14 +88,14 @@ def _markup(cell: "Cell") -> str:
 
 
 Tell = Callable[[str, int, int], None]
-"""Is told a stage of some work, how much of it is done, and how much there is."""
+"""Called with the stage of some work, how much of it is done, and how much there is."""
 FIRST, EVERY = 10.0, 30.0
 """Seconds until the first line of a stage in a pipe, and between two lines."""
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Tell]:
-    """Shows how far some work is; what it yields is told."""
+    """Shows the progress of some work; the block calls what it yields."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield ProgressLines(lambda line: typer.echo(f"dwindle: {line}", err=True))
@@ -166,7 +166,7 @@ class ProgressLines:
 
 
 def _rate(rate: float) -> str:
-    """So many a second, or a minute if they are few."""
+    """The rate as a text: per second, or per minute if it is low."""
     return f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"
 
 

@@ -203,7 +203,7 @@ def _reflow(command: Any) -> None:
 
 
 def _hide_types(command: Any) -> None:
-    """No types beside the flags of a command and of the commands inside it."""
+    """Hide the types beside the flags of a command and of the commands inside it."""
     _without_types(command.get_params(typer.Context(command, help_option_names=HELP)))
     for inner in getattr(command, "commands", {}).values():
         _hide_types(inner)

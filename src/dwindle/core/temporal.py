@@ -7,8 +7,8 @@ et al., Eqs. 2-4):
     e'_ti = exp(e_ti) / sum_{j<t} exp(e_ji)        after it
     a_ti  = e'_ti / sum_i e'_ti
 
-It works from scores: from softmax rows it cannot be computed, for each row has another normaliser.
-What it remembers is not the largest attention but the sum of exp(e), as its logarithm.
+It works from scores: it cannot be computed from softmax rows, because each row has its own
+normaliser. It remembers the logarithm of the sum of exp(e), not the largest attention.
 """
 
 import math

@@ -1,13 +1,16 @@
-"""One example of a corpus, and the names of its splits: what every reader gives."""
+"""One example of a corpus, the names of its splits, and a sequence of examples that are made when
+they are asked for: what every reader gives."""
 
 from __future__ import annotations  # only image corpora need numpy
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 if TYPE_CHECKING:
     from dwindle.data.regions import Regions
 
+T = TypeVar("T")
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
@@ -36,3 +39,22 @@ class Example:
         """The input of a codec: the source text, or the region features (R, D), read when they
         become an array."""
         return self.source if self.image is None else self.image
+
+
+class Lazy(Sequence[T]):
+    """``make(place)`` for each of ``places``, made when it is asked for."""
+
+    def __init__(self, make: Callable[[int], T], places: Sequence[int]) -> None:
+        self._make, self._places = make, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return Lazy(self._make, self._places[index])
+        return self._make(self._places[index])

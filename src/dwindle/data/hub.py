@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dwindle.data.example import Example, Split
+from dwindle.data.example import Example, Lazy, Split
 from dwindle.data.files import folder, kept, split_names
-from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
 
 PREFIX = "hub:"

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dwindle.data.example import Example, Split
+from dwindle.data.example import Example, Lazy, Split
 from dwindle.data.files import Lines, folder, kept, split_file
 from dwindle.data.finish import Finish, finish
-from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
 from dwindle.runfiles import whole
 

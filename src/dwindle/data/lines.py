@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from dwindle.data.example import Example, Split
+from dwindle.data.example import Example, Lazy, Split
 from dwindle.data.files import Lines, folder, kept, split_file
 from dwindle.data.finish import Finish, finish
-from dwindle.data.lazy import Lazy
 from dwindle.data.settings import DataSettings
 
 _ADVICE = "give the folder of files such as train.en and train.de, and source=en target=de"

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from dwindle.data.example import Example, Split
+from dwindle.data.example import Example, Lazy, Split
 from dwindle.data.files import kept
 from dwindle.data.finish import Finish
-from dwindle.data.lazy import Lazy
 
 P = TypeVar("P")
 

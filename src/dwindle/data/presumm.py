@@ -11,8 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dwindle.data.example import Example, Split
-from dwindle.data.lazy import Lazy
+from dwindle.data.example import Example, Lazy, Split
 from dwindle.data.settings import DataSettings
 
 SHORTEST, LONGEST, MOST, LEAST = 5, 200, 100, 3

@@ -1,11 +1,15 @@
-"""The data part of a recipe. Knows the names of the options, not what a corpus makes of them."""
+"""The data part of a recipe. Knows the names of the options, not what each corpus does with
+them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dwindle.data.example import SPLITS, Split
 from dwindle.data.worlds.newsroom import Newsroom
 from dwindle.data.worlds.phrasebook import Phrasebook
 from dwindle.data.worlds.scenes import Scenes
+
+_NEWSROOM, _PHRASEBOOK, _SCENES = Newsroom(), Phrasebook(), Scenes()
+"""The default worlds. They are frozen, so all recipes share them."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class DataSettings:
     """Name of the corpus: a key of ``dwindle.data.load.CORPORA``."""
     path: str | None = None
     """Folder or file of the corpus; ``hub:NAME`` for a hub data set. Synthetic worlds have none."""
-    size: Size = field(default_factory=Size)
+    size: Size = Size()
     """Number of examples of each split."""
     seed: int = 1
     """Seed of a synthetic world."""
@@ -56,11 +60,11 @@ class DataSettings:
     """Lower-case sources and references."""
     presumm: bool = False
     """Filter source sentences and pairs as PreSumm's ``data_builder.py`` does."""
-    newsroom: Newsroom = field(default_factory=Newsroom)
+    newsroom: Newsroom = _NEWSROOM
     """Settings of the synthetic world ``newsroom``."""
-    phrasebook: Phrasebook = field(default_factory=Phrasebook)
+    phrasebook: Phrasebook = _PHRASEBOOK
     """Settings of the synthetic world ``phrasebook``."""
-    scenes: Scenes = field(default_factory=Scenes)
+    scenes: Scenes = _SCENES
     """Settings of ``scenes``; ``path``: folder of its features (None: the user's cache)."""
 
     def __post_init__(self) -> None:

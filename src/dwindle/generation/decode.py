@@ -1,4 +1,4 @@
-"""``decode``: the outputs of a whole corpus, batch by batch. If it is killed, it goes on later.
+"""``decode``: the outputs of a whole corpus, batch by batch. After a kill it resumes.
 
 Long sources come first, alike in length (of characters: not every script has spaces), so that
 batches have little padding and memory runs out early or never. Each batch becomes a part on disk;
@@ -25,8 +25,8 @@ from dwindle.generation.resume import Decoded, Parts
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Codec
 from dwindle.models.token_offsets import places
-from dwindle.runfiles import coverage_file, names, outputs, whole
-from dwindle.system import processes
+from dwindle.runfiles import arrays, names, outputs, whole
+from dwindle.system import machine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _READ = 8  # texts: two vocabularies differ in the first of them
 
 Progress = Callable[[int], None]
-"""Told how many items were just finished."""
+"""Called with the number of items that were just finished."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class DecodingSummary:
     fingerprint: str
     items: int
     truncated: int
-    """Sources that were longer than the model reads."""
+    """Number of sources that were longer than the model reads."""
     empty: int
-    """Hypotheses without a word."""
+    """Number of hypotheses without a word."""
 
 
 def decode(
@@ -62,21 +62,18 @@ def decode(
     """Write ``outputs.jsonl`` and ``coverage.npz`` of ``examples`` into ``folder``.
 
     Args:
-        model: with its rule, if it has one; on the device to decode on.
-        codec: the model's.
-        examples: what to decode; ids must differ.
-        settings: how to search.
-        folder: of the run.
-        progress: told how many items were just finished, those found finished too.
-        shard: (i, n), the i-th of n shares, from 0; None: as launched, by torchrun or alone.
-        layers: for a library model without a rule, on how many of its last layers coverage is
+        model: with its rule, if it has one; on the device to decode on. codec: the model's.
+        examples: what to decode; ids must differ. settings: how to search. folder: of the run.
+        progress: called with the number of items that were just finished, or found finished. shard:
+        (i, n), the i-th of n shares, from 0; None: as launched, by torchrun or alone. layers: for a
+        library model without a rule, on how many of its last layers coverage is
             counted; None: on those that a rule would have, so that models with and without one can
             be compared.
 
     Returns:
         The summary; None if other shards still have to finish, the last of which writes the files.
     """
-    rank, shards = (processes.rank(), processes.count()) if shard is None else shard
+    rank, shards = (machine.rank(), machine.processes()) if shard is None else shard
     if not 0 <= rank < shards:
         raise ValueError(
             f"shard {rank} of {shards} does not exist: they are numbered 0 to {shards - 1}"
@@ -121,8 +118,8 @@ def _decoded(
     layers: int | None,
 ) -> list[Decoded]:
     """One batch. A text without a character is not shown to the model: its output is empty."""
+    from dwindle.attaching.carrier import attended
     from dwindle.generation.search import real_positions
-    from dwindle.models.attended import attended
 
     empty = [i for i in indices if examples[i].image is None and not examples[i].source.strip()]
     nothing = np.zeros((0, 0), dtype=np.float32)
@@ -208,7 +205,7 @@ def _summary(path: Path) -> DecodingSummary:
 def _merged(
     parts: Parts, codec: Codec, examples: Sequence[Example], folder: Path, fingerprint: str
 ) -> DecodingSummary:
-    """All parts as two files, the summary last; then the parts go."""
+    """Write all parts as two files and the summary last; then remove the parts."""
     items = parts.read()
     if len(items) < len(examples):
         raise FileNotFoundError(f"{parts.folder} had all items and has lost some: decode once more")
@@ -217,7 +214,7 @@ def _merged(
     )
     outputs.write(folder / names.OUTPUTS, written, parts.folder)
     covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
-    coverage_file.write(
+    arrays.write_coverage(
         folder / names.COVERAGE, covered, _places(codec, examples, covered), parts.folder
     )
     truncated = sum(item.truncated for item in items.values())
@@ -229,8 +226,8 @@ def _merged(
 
 
 def _parted(hypothesis: str, example: Example) -> str:
-    """A text of a model that writes single lines, one sentence a line if the references have that
-    form: scores by sentences need it."""
+    """A text with one sentence a line, if the references have that form and the model writes single
+    lines: scores by sentences need it."""
     several = any("\n" in reference for reference in example.references)
     return "\n".join(script.sentences(hypothesis)) if several and hypothesis.strip() else hypothesis
 
@@ -244,7 +241,7 @@ def output(example: Example, hypothesis: str) -> outputs.Item:
 def _places(
     codec: Codec,
     examples: Sequence[Example],
-    covered: dict[str, tuple[coverage_file.Array, coverage_file.Array]],
+    covered: dict[str, tuple[arrays.Array, arrays.Array]],
 ) -> dict[str, list[int]] | None:
     """Position in its source of each column's token; None for images, whose columns are regions."""
     if any(example.image for example in examples):
@@ -262,9 +259,7 @@ def _places(
     return found
 
 
-def _columns(
-    items: dict[int, Decoded], index: int
-) -> tuple[coverage_file.Array, coverage_file.Array]:
+def _columns(items: dict[int, Decoded], index: int) -> tuple[arrays.Array, arrays.Array]:
     """Raw and effective coverage (L, S) of an item; without a source, one empty position."""
     item = items[index]
     if item.raw.size:

@@ -1,4 +1,4 @@
-"""``generate``: the outputs of one batch, found as ``DecodingSettings`` say and in no other way.
+"""``generate``: finds the outputs of one batch exactly as ``DecodingSettings`` say.
 
 It knows models, not text: a codec turns its sequences into words.
 """
@@ -40,9 +40,10 @@ _KEPT = (
 _FIRST = "dwindle_first_token"
 """Attribute of the generation config with the forced first token, for ``search: fairseq``."""
 _OPENINGS = {"see": "see", "see-port": "port"}
-"""First step of a pointer-generator by the search of the settings."""
+"""The way in which a pointer-generator takes its first step, by the ``search`` of the settings."""
 Watch = Callable[[Tensor], bool]
-"""Sees the best hypothesis (1, 1 + t) after each step of the first source; True ends the search."""
+"""Called with the best hypothesis (1, 1 + t) after each step of the first source; True ends the
+search."""
 
 
 def generate(
@@ -152,8 +153,8 @@ def _processors(
 def prepared(
     model: "PreTrainedModel", settings: DecodingSettings, layers: int | None = None
 ) -> Iterator[None]:
-    """For the time of the block: evaluation mode, only these settings, attention that is counted if
-    need be, and the fastest product with the vocabulary.
+    """For the time of the block: evaluation mode, only these settings, counted attention where it
+    is needed, and the fastest product with the vocabulary.
 
     ``layers``: as in ``counted``.
     """
@@ -192,7 +193,8 @@ def prepared(
 
 @contextmanager
 def _opened(model: "PreTrainedModel", settings: DecodingSettings) -> Iterator[None]:
-    """Inside it, a pointer-generator takes its first step as the original in the settings."""
+    """Inside the block, a pointer-generator takes its first step like the original that the
+    settings name."""
     _check_search(model, settings)
     if settings.search not in _OPENINGS:
         yield
@@ -241,7 +243,8 @@ def _ruled(
 
 @contextmanager
 def _attached(model: "PreTrainedModel", rule: str, layers: int | None) -> Iterator[None]:
-    """Inside it, a library model has ``rule`` where it had one, or where one would be."""
+    """Inside the block, a library model has ``rule`` on the layers where it had one, or would have
+    one."""
     from dwindle.models.build import rule_layers
 
     own = handle_of(model)
@@ -329,7 +332,7 @@ def _temporal(model: "PreTrainedModel", layers: int | None) -> Iterator[None]:
 
 @contextmanager
 def counted(model: "PreTrainedModel", layers: int | None = None) -> Iterator[None]:
-    """Inside it, the coverage of ``model`` is counted: by its rule, or by a plain one.
+    """Inside the block, the coverage of ``model`` is counted: by its rule, or by a plain one.
 
     ``layers``: on how many of the last layers, where there is no rule; None: those that a rule
     would have.

@@ -1,8 +1,8 @@
 """``Author``: a saved model that writes about one text at a time, with its own rule or another, and
 can be watched.
 
-What it attends to is looked at after the fact, by one pass over what is written so far; so a look
-in the middle of a search changes nothing in it. Knows where models come from; draws nothing.
+Its attention is computed afterwards, by one pass over what is written so far, so looking in the
+middle of a search does not change it. Knows where models come from; draws nothing.
 """
 
 import copy
@@ -28,11 +28,11 @@ from dwindle.models.codec import Batch
 from dwindle.models.opened import opened
 from dwindle.models.subword import PromptCodec
 from dwindle.models.top_down_codec import RegionCodec
+from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.run import Run
-from dwindle.runfiles.traces import Trace
 
 _LONGEST = 128
-"""Generated tokens, for a model that does not say how many."""
+"""Largest number of generated tokens for a model that does not name one."""
 _STRANGE = 0.3
 """Share of unknown words in a text above which a model has little to write about."""
 _PAUSE = 0.15
@@ -60,7 +60,7 @@ class Author:
         """The rule it was saved with, if it is not plain."""
         self._saved_layers = handle.layers if handle else None
         self.layers = None if isinstance(self.model, Carrier) else len(_attention(self.model))
-        """On how many layers a rule can be; None where it is built in."""
+        """Number of layers that can have a rule; None where the rule is built in."""
         self.usual = _usual(self.model, Path(path))
         """Default decoding settings: those of its run or of its makers."""
 
@@ -94,8 +94,8 @@ class Author:
         return said
 
     def put(self, rule: str | None, layers: int | None = None) -> list[str]:
-        """Make ``rule`` its only rule, on the last so many layers; None is the rule it was saved
-        with. What there is to say of it."""
+        """Make ``rule`` its only rule, on the last ``layers``; None is the rule it was saved with.
+        Returns warnings about it."""
         from dwindle.models.build import rule_layers
 
         with warnings.catch_warnings(record=True) as notes:
@@ -120,11 +120,9 @@ class Author:
         """Write about ``text``, step by step.
 
         Args:
-            text: the source.
-            settings: how to search; None for the usual way.
-            show: is given the best output so far, now and then.
-            stop: whether to end here; asked after each step. It may take its time, for others to
-                work.
+            text: the source. settings: how to search; None for the usual way. show: is given the
+            best output so far, now and then. stop: asked after each step; True ends the search. It
+            may wait, so that others can work.
         """
         settings = settings or self.usual
         batch = self.codec.collate([self.codec.encode(text)])

@@ -16,8 +16,8 @@ NEVER = -1e9
 
 
 class LeastLength(LogitsProcessor):
-    """No end before so many tokens. The library's own copies all scores at every step, however long
-    the sequence is."""
+    """Forbids the end token before ``length`` tokens. The library's own copies all scores at every
+    step, however long the sequence is."""
 
     def __init__(self, length: int, ends: int | list[int]) -> None:
         self.length, self.ends = length, torch.as_tensor(ends).view(-1)
@@ -29,8 +29,8 @@ class LeastLength(LogitsProcessor):
 
 
 class OnlyAt(LogitsProcessor):
-    """No other token than ``token`` at the position ``place`` of the sequence, from 0, the start
-    token among them.
+    """Allows only ``token`` at position ``place`` of the sequence, counted from 0 with the start
+    token.
 
     The token keeps its log-probability, as in fairseq; the library's own counts a forced token as
     certain.
@@ -49,7 +49,8 @@ class OnlyAt(LogitsProcessor):
 
 
 class Unlikely(LogitsProcessor):
-    """Log-probability of one token less ``by``: how the captioner avoids its unknown word."""
+    """Lowers the log-probability of one token by ``by``: the captioner avoids its unknown word
+    so."""
 
     def __init__(self, token: int, by: float = 1000.0) -> None:
         self.token, self.by = token, by
@@ -77,7 +78,7 @@ class SoftTrigrams(LogitsProcessor):
 
 
 class BlockTokens(LogitsProcessor):
-    """No n-gram of tokens twice, as fairseq's ``ngram_repeat_block.py``.
+    """Forbids that an n-gram of tokens occurs twice, as fairseq's ``ngram_repeat_block.py``.
 
     The ``separator`` that separates sentences is not seen: the models of See and of fairseq have
     none, and with it a second sentence could not begin like another one after a full stop.

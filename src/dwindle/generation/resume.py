@@ -1,5 +1,4 @@
-"""Decoded batches on disk, so that a decoding that was killed goes on where it was. Knows neither
-models nor text.
+"""Decoded batches on disk, from which a killed decoding resumes. Knows neither models nor text.
 
 A part is one batch: one file, written whole or not at all, under the name of its first item. Which
 items are done is read from the parts alone: batches and shards of any size may have written them,
@@ -17,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.runfiles import whole
-from dwindle.runfiles.arrays import DAMAGED, opened
-from dwindle.runfiles.coverage_file import Array
+from dwindle.runfiles.arrays import DAMAGED, Array, opened
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,13 @@ from transformers import GenerationMixin
 from dwindle.attaching.handle import handle_of
 from dwindle.attaching.library import refusal
 from dwindle.generation.processors import NEVER
-from dwindle.generation.score import norm, penalty
 from dwindle.generation.settings import DecodingSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _BLOCK = 512
-"""Scores whose maximum is looked at first."""
+"""Number of scores in a block whose maximum is looked at first."""
 _ASKED: dict[str, set[str]] = {
     "_beam_search": set(),
     "_gather_beams": set(),
@@ -68,7 +67,7 @@ _ASKED: dict[str, set[str]] = {
 
 
 def changed(mixin: type) -> list[str]:
-    """Those that the library has no more, or that are called otherwise."""
+    """The names of those that the library no longer has or calls with other arguments."""
     there = {name: getattr(mixin, name, None) for name in _ASKED}
     return [
         name
@@ -93,14 +92,14 @@ class Search:
 
 
 class _Scored:
-    """The model, but for how its hypotheses are ranked."""
+    """A stand-in for the model that ranks hypotheses by our score."""
 
     def __init__(
         self, model: "PreTrainedModel", settings: DecodingSettings, rows: int, mask: Tensor | None
     ) -> None:
         self.model, self.settings, self.mask = model, settings, mask
         self.penalty = torch.zeros(rows, device=model.device)
-        """(B K,): of the coverage after the row that this step's tokens come from."""
+        """(B K,): the penalty of the coverage after the row that this step's tokens come from."""
         self.topped: Tensor | None = None
         """Bool (B, 1): whether the best continuation of this step has ended."""
 
@@ -287,3 +286,32 @@ def real_positions(mask: Tensor | None, coverage: Tensor) -> Tensor:
         if mask is not None and mask.shape == coverage.shape
         else torch.ones_like(coverage).bool()
     )
+
+
+def norm(settings: DecodingSettings, length: int) -> float:
+    """Divisor of the log-probability of ``length`` generated tokens, the end token included.
+
+    ``average`` adds one, because See's beam search counts the start token too. ``gnmt`` is lp of Wu
+    et al., Eq. 14.
+    """
+    if settings.length_norm == "average":
+        return 1.0 + length
+    if settings.length_norm == "alpha":
+        return float(length**settings.alpha)
+    return float(((5 + length) / 6) ** settings.alpha) if settings.length_norm == "gnmt" else 1.0
+
+
+def penalty(settings: DecodingSettings, coverage: Tensor, real: Tensor) -> Tensor:
+    """The coverage penalty (N,) of coverage (N, S) over the ``real`` source positions, bool (N, S).
+    Never positive.
+
+    gnmt: beta sum_i log min(c_i, 1) (Wu et al., Eq. 14). gehrmann: -beta sum_i (max(c_i, 1) - 1),
+    which is their -beta (-S + sum_i max(c_i, 1)).
+    """
+    if settings.coverage_penalty == "gnmt":
+        # A position that was never seen costs much, but not everything: the others must still
+        # count.
+        lacking = coverage.clamp(torch.finfo(coverage.dtype).tiny, 1).log()
+    else:
+        lacking = 1 - coverage.clamp(min=1)
+    return settings.beta * lacking.masked_fill(~real, 0).sum(-1)

@@ -1,4 +1,4 @@
-"""Traces: what every step of an output attended to. ``runfiles/traces.py`` keeps them."""
+"""Makes traces: what every step of an output attended to. ``runfiles/arrays.py`` keeps them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ from dwindle.generation.generate import counted, prepared, search
 from dwindle.generation.settings import DecodingSettings
 from dwindle.models.codec import Batch, Codec
 from dwindle.models.token_offsets import places
-from dwindle.runfiles.traces import Trace
+from dwindle.runfiles.arrays import Trace
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +35,7 @@ def traced(
 ) -> Trace:
     """The trace of an output that exists: ``sequences`` (1, 1 + T) as ``generate`` gave them for
     ``batch``; of a decoder-only model, (1, P + T) with its prompt."""
-    from dwindle.models.attended import attended
+    from dwindle.attaching.carrier import attended
 
     with counted(model):  # a plain model on the layers where a rule would be
         record = attended(model, batch, sequences)

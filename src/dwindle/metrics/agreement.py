@@ -26,8 +26,8 @@ def sign_test(wins: int, losses: int) -> float:
 def pairwise_agreement(units: Sequence[Sequence[Hashable]]) -> float:
     """Mean over units of the share of pairs of raters that gave the same label, in 0..1.
 
-    Units with one label or none have no pair and are not evidence; if all are such, there is no
-    agreement to speak of.
+    Units with one label or none have no pair and are not evidence; if there are no others, there is
+    no agreement to measure.
     """
     shares = []
     for labels in units:

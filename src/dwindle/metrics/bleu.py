@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Count, Metric
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Count, Metric, made
 from dwindle.runfiles.outputs import Item
 
 KIND = Kind("bleu", "BLEU", 1)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Count, Metric
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Count, Metric, made
 from dwindle.runfiles.outputs import Item
 
 KIND = Kind("chrf", "chrF", 1)

@@ -18,8 +18,7 @@ import numpy as np
 
 from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric, Progress, mean
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Metric, Progress, made, mean
 from dwindle.runfiles.outputs import Outputs
 
 CIDER, CIDER_D = Kind("cider", "CIDEr", 1, decimals=4), Kind("cider-d", "CIDEr-D", 1, decimals=4)

@@ -12,8 +12,7 @@ import numpy as np
 
 from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Count, Metric
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Count, Metric, made
 from dwindle.runfiles.outputs import Item
 
 ORDERS = (1, 2, 3, 4)

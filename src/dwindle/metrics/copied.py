@@ -1,5 +1,9 @@
-"""Copying: how an output is made of runs of words of its source. Knows novelty and copied spans,
-both of which follow from one number a word: how long a run of the source can be read from here on.
+"""Copying and novelty: the runs of words that an output has from its source, and the n-grams, for
+n = 1 to 5, that do not stand there.
+
+Both follow from one number a word: the length of the longest run of the source that begins with it.
+Novelty is 100 times novel n-grams over n-grams, each occurrence counted, 0 if an output has no
+n-gram of that order.
 """
 
 from collections.abc import Sequence
@@ -7,12 +11,13 @@ from dataclasses import dataclass
 
 from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Metric, mean, percent
-from dwindle.metrics.signature import made
+from dwindle.metrics.repetition import per_order
+from dwindle.metrics.score import Metric, made, mean, percent
 from dwindle.runfiles.outputs import Item
 
 ORDERS = (1, 2, 3, 4, 5)
 SPAN = 3
+NOVELTY = tuple(Kind(f"novelty{n}", f"novel {n}-grams", 0, "%", 1) for n in ORDERS)
 SHARE = Kind("copied-share", "copied words", 0, "%", 1)
 LONGEST = Kind("copied-longest", "longest copy", 0, "words", 1)
 
@@ -78,3 +83,8 @@ def metrics(option: str = "") -> list[Metric]:
         Metric(SHARE, Copied(), (first + 2,), mean, settings),
         Metric(LONGEST, Copied(), (first + 3,), mean, settings),
     ]
+
+
+def novelty(option: str = "") -> list[Metric]:
+    """``""`` is macro, the mean over outputs; ``micro`` pools the n-grams of all outputs."""
+    return per_order("novelty", Copied(), NOVELTY, option)

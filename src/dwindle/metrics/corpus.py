@@ -33,7 +33,7 @@ class CorpusStatistics:
 def statistics(
     examples: Iterable[Example], progress: Callable[[int], None] = lambda done: None
 ) -> CorpusStatistics:
-    """Count a split; ``progress`` is told of each example."""
+    """Count a split; ``progress`` is called for each example."""
     pairs = 0
     source, reference = _Side(), _Side()
     novel = [0.0] * len(ORDERS)

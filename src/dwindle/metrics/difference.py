@@ -4,8 +4,7 @@ or draws it."""
 from dataclasses import dataclass
 
 from dwindle.metrics.catalogue import kind
-from dwindle.metrics.numbers import p_value
-from dwindle.metrics.table import Cell, Tone
+from dwindle.metrics.table import Cell, Tone, p_value
 
 
 @dataclass(frozen=True)

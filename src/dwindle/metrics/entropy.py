@@ -5,7 +5,7 @@ also divided by log n, which makes sources of different lengths comparable. It i
 coverage (the sum of attention) and for effective coverage (the sum of diminished weights): a
 concave map flattens by itself, so only raw is comparable with a model without diminishing. H is
 taken per layer, and layers are averaged. The file is described in
-``dwindle.runfiles.coverage_file``.
+``dwindle.runfiles.arrays``.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric, Progress, mean
-from dwindle.metrics.signature import made
-from dwindle.runfiles.coverage_file import read
+from dwindle.metrics.score import Array, Metric, Progress, made, mean
+from dwindle.runfiles.arrays import read_coverage
 from dwindle.runfiles.names import COVERAGE
 from dwindle.runfiles.outputs import Outputs
 
@@ -46,7 +45,7 @@ class Entropy:
                 f"entropy needs a coverage file, but {path} is not there: name one as "
                 "entropy:FILE.npz"
             )
-        coverage = read(path)
+        coverage = read_coverage(path)
         lacking = [item.id for item in system.items if item.id not in coverage]
         if lacking:
             raise ValueError(

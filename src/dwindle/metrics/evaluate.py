@@ -5,9 +5,9 @@ from typing import Any
 
 from dwindle.display import optional, pieces
 from dwindle.metrics import catalogue, significance
-from dwindle.metrics.numbers import p_value
 from dwindle.metrics.score import Metric, Score, reduce, score
 from dwindle.metrics.significance import PairedTest
+from dwindle.metrics.table import p_value
 from dwindle.runfiles.outputs import Item, Outputs, outputs
 
 

@@ -14,8 +14,8 @@ _SIDES = {"short": 0, "long": 1}
 def halved(statistics: Statistics) -> Statistics:
     """The statistics that the ``metrics`` of halves read.
 
-    Length is characters, for not every script has spaces between words; of equal lengths the
-    earlier id is the shorter; of an odd number of items the middle one is long.
+    Length is counted in characters, because not every script has spaces between words; of equal
+    lengths the earlier id is the shorter; of an odd number of items the middle one is long.
     """
     system = statistics.system
     for item in system.items:

@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Metric, mean
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Metric, made, mean
 from dwindle.runfiles.outputs import Item
 
 NUMBERS = Kind("invented-numbers", "numbers not in the source", -1, "an output", 3)

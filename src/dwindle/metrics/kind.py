@@ -7,7 +7,7 @@ The reduction of the metric knows which texts of an item it needs.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from dwindle.metrics.numbers import number
+from dwindle.metrics.table import number
 
 Better = Literal[-1, 0, 1]
 HALVES = ("short", "long", "gap")

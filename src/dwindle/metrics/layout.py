@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from dwindle.data.script import SETTING, is_latin, sentences
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.rouge import measures, pair_hits, text
-from dwindle.metrics.score import Metric, mean
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Metric, made, mean
 from dwindle.runfiles.outputs import Item, Outputs
 
 LEAD = 3

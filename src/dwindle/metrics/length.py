@@ -6,8 +6,7 @@ import numpy as np
 
 from dwindle.data.script import SETTING, sentences, words
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Count, Metric, mean
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Count, Metric, made, mean
 from dwindle.runfiles.outputs import Item
 
 LENGTH = Kind("length", "length", 0, "words", 1)

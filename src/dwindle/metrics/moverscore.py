@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric, Progress, mean
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Metric, Progress, made, mean
 from dwindle.runfiles.outputs import Outputs
 
 KINDS = (Kind("mover1", "Mover-1", 1, slow=True), Kind("mover2", "Mover-2", 1, slow=True))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from dwindle.data.script import SETTING, words
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import ItemReduction, Metric, mean, percent
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import ItemReduction, Metric, made, mean, percent
 from dwindle.runfiles.outputs import Item
 
 ORDERS = (1, 2, 3, 4)

@@ -22,8 +22,7 @@ import numpy as np
 from dwindle.data import script
 from dwindle.metrics import lcs
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric, Progress, mean
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Array, Metric, Progress, made, mean
 from dwindle.metrics.stem import irregular, porter
 from dwindle.runfiles.outputs import Item, Outputs
 

@@ -15,18 +15,48 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from dwindle import __version__
 from dwindle.data.script import has_sentences, has_spaces, is_latin
 from dwindle.metrics.kind import Kind, Name
-from dwindle.metrics.signature import Settings, Signature
 from dwindle.runfiles.outputs import Item, Outputs
 
 Array = npt.NDArray[np.float64]
 Count = int | Array
-"""Of items: one number, or one for each of several sums."""
+"""Number of items: one, or one for each of several sums."""
 Formula = Callable[[Array, Count], Array]
 Progress = Callable[[int], None]
+Settings = tuple[tuple[str, str], ...]
 
 _CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The name of a metric and every setting that could change its value, in order.
+
+    Written ``rouge1|measure:f1|tok:rouge-1.5.5|...|version:0.2.0|seed:1|bs:1000``.
+    """
+
+    metric: str
+    settings: Settings = ()
+
+    def __str__(self) -> str:
+        return "|".join([self.metric, *(f"{key}:{value}" for key, value in self.settings)])
+
+    def __getitem__(self, key: str) -> str:
+        return dict(self.settings)[key]
+
+    def also(self, **settings: object) -> "Signature":
+        """The same signature with more settings at its end."""
+        return Signature(
+            self.metric, (*self.settings, *((key, str(value)) for key, value in settings.items()))
+        )
+
+
+def made(**settings: object) -> Settings:
+    """The settings of a metric of this version; those that are None are left out."""
+    named = {key: str(value) for key, value in settings.items() if value is not None}
+    return (*named.items(), ("version", __version__))
 
 
 @dataclass(frozen=True)
@@ -167,7 +197,7 @@ def reduce(
 ) -> Statistics:
     """Reduce every item once for each distinct reduction, with equal results for any ``workers``.
 
-    ``progress`` is told how many items were just finished.
+    ``progress`` is called with the number of items that were just finished.
     """
     reductions = list(dict.fromkeys(metric.reduction for metric in metrics))
     for metric in metrics:

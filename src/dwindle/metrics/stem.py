@@ -45,7 +45,7 @@ _STEP4 = (
 
 
 def _ending(suffixes: Iterable[str]) -> re.Pattern[str]:
-    """Finds the longest of the suffixes, for a search takes the leftmost start."""
+    """Finds the longest of the suffixes, because a search takes the leftmost start."""
     return re.compile(f"(?:{'|'.join(suffixes)})$")
 
 

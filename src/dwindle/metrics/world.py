@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dwindle.data.worlds import newsroom, phrasebook, scenes
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import Counts
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Metric, percent
-from dwindle.metrics.signature import made
+from dwindle.metrics.score import Metric, made, percent
 from dwindle.runfiles.outputs import Item
 
 WORLDS: dict[str, tuple[int, Callable[[dict[str, Any], str], Counts]]] = {

@@ -1,4 +1,5 @@
-"""From settings to a model and its codec; into a folder, and back. Knows no corpus.
+"""Builds a model and its codec from settings, saves both in a folder and loads them. Knows no
+corpus.
 
 A model begins with random weights and a vocabulary of the training texts, or with ``start``: a
 folder that ``save`` has written, or a published checkpoint by its name on the hub or its folder.
@@ -36,7 +37,8 @@ from dwindle.runfiles import whole
 from dwindle.system import cache
 
 Texts = Callable[[], Iterable[tuple[Any, str]]]
-"""The training pairs, source and target, from the first on every time it is called."""
+"""A function that yields the training pairs, source and target, from the first one at every
+call."""
 
 _TYPES = {
     "pointer-generator": [PointerGeneratorConfig.model_type],
@@ -107,7 +109,7 @@ def save(model: PreTrainedModel, codec: Codec, folder: str | Path) -> None:
     one is whole."""
     folder = Path(folder)
     new, old = (folder.with_name(f".{folder.name}.{state}") for state in ("writing", "old"))
-    for left in (new, old):  # by one that was killed
+    for left in (new, old):  # left by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     new.mkdir(parents=True)
     try:

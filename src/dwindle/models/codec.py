@@ -1,4 +1,5 @@
-"""``Codec``: what every model's codec does, between text and the tensors of that model.
+"""``Codec``: the protocol of every model's codec, which turns text into the tensors of that model
+and back.
 
 A codec hides how its model reads: words with copied out-of-vocabulary ones, subwords, the regions
 of an image. It knows neither corpora nor the model's weights.
@@ -41,8 +42,8 @@ class Codec(Protocol):
         """
 
     def limit(self, source: int, target: int) -> None:
-        """From now on, cut sources and targets to so many tokens. Regions are not cut: a model
-        reads all of them."""
+        """From now on, cut sources and targets to these numbers of tokens. Regions are not cut: a
+        model reads all of them."""
 
     def collate(self, rows: list[Row]) -> Batch:
         """Rows as one padded batch; with ``labels`` (B, T), padded with -100, if there are any."""
@@ -52,8 +53,8 @@ class Codec(Protocol):
         sequences of each)."""
 
     def source_tokens(self, source: Any) -> list[str]:
-        """The S source positions of one example as strings, after cutting: what a view of coverage
-        is labelled with."""
+        """The S source positions of one example as strings, after cutting: the labels of a view of
+        coverage."""
 
     def unknown(self, source: str) -> list[str]:
         """The words of a text that the model cannot know: outside its vocabulary, or there in

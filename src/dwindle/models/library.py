@@ -1,4 +1,4 @@
-"""The fence of this room: what it uses of `transformers` and what releases have in different forms.
+"""The parts of `transformers` that differ between releases, in one form for this room.
 
 As in ``attaching/library.py``, each difference is decided once, at import, by what the installed
 release offers. Knows no model.

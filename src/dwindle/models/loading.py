@@ -47,8 +47,8 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
         if "ignore_mismatched_sizes" in reason:
             reason = "sizes differ"
         raise ValueError(
-            f"{name} is no whole saved model ({reason}): its config.json and its weights must be "
-            "of one model"
+            f"{name} is not a complete saved model ({reason}): its config.json and its weights "
+            "must be of one model"
         ) from error
 
 
@@ -60,7 +60,7 @@ def _check_layers(folder: Path) -> None:
     try:
         said = json.loads(config.read_text(encoding="utf-8"))
     except ValueError:
-        return  # told by whoever reads it
+        return  # whoever reads the file reports it
     for name, value in said.items() if isinstance(said, dict) else ():
         if (
             name.endswith(("layers", "n_layer"))

@@ -1,4 +1,4 @@
-"""``opened``: whatever holds a model, opened for looking and not for training.
+"""``opened``: opens whatever holds a model, for use and not for training.
 
 A name is the folder of a run, of ``save`` (our models, imported checkpoints), of
 ``save_pretrained``, or a name on the hub. Knows what reads the sources of each; what else lies
@@ -19,7 +19,7 @@ from dwindle.models.place import place
 from dwindle.models.subword import PromptCodec, SubwordCodec
 
 _LONGEST = 1024
-"""Source tokens, for a model that has no limit of its own."""
+"""Largest number of source tokens for a model that has no limit of its own."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class OpenModel:
     """The folder of its weights, or its name on the hub."""
     model: PreTrainedModel
     codec: Codec | None
-    """Between its texts and tensors; None for a library model of sounds or images."""
+    """Its codec; None for a library model of sounds or images."""
 
     @property
     def reader(self) -> Any:

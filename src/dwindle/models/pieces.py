@@ -1,4 +1,4 @@
-"""Vocabularies that people have: the codes of subword-nmt (on text that is tokenised already) and
+"""Vocabularies that exist already: the codes of subword-nmt (on text that is tokenised already) and
 the ``.model`` files of SentencePiece, as tokenizers of this library. They cut every text as the
 original tools do; a test compares them.
 """

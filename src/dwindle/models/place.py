@@ -1,4 +1,4 @@
-"""``place``: where the model of a name is, or one sentence why there is none.
+"""``place``: finds the model of a name, or says in one sentence why there is none.
 
 Looks at names and files only, and asks the hub at most once, so that a wrong name is refused before
 torch and transformers are imported, which takes long. Opens no model.
@@ -62,7 +62,7 @@ def _ask_hub(name: str) -> None:
             HfHubHTTPError,
             RepositoryNotFoundError,
         )
-    except ModuleNotFoundError:  # nor is transformers there: who needs it says so
+    except ModuleNotFoundError:  # transformers is missing too: whoever needs it says so
         return
     try:
         if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):

@@ -1,6 +1,6 @@
 """The paper's models at their published sizes, and smaller ones: Transformer, BertSum and BART.
 
-What is made here has random weights, for a vocabulary that exists; ``build.py`` decides where
+The models made here have random weights, for a vocabulary that exists; ``build.py`` decides where
 weights come from.
 """
 
@@ -69,7 +69,7 @@ BERT = {"tiny": _layers(64, 128, 4, 2, 0.1), "base": _layers(768, 3072, 12, 12, 
 PAPER_LAYERS = {"marian": 1, FairseqConfig.model_type: 1, PreSummConfig.model_type: 1, "bart": 7}
 """Number of last cross-attention layers that have the rule in the paper, by model type."""
 _POSITIONS = 512
-"""At least so many, whatever the lengths of training: an output may be longer."""
+"""Smallest number of positions, whatever the lengths of training: an output may be longer."""
 
 
 def shape(kind: str, size: str, dropout: float | None = None) -> Shape:

@@ -1,10 +1,13 @@
-"""The repeated work of recurrent decoders: linear layers in a loop, and the cell of an LSTM.
+"""The repeated work of recurrent models: linear layers in a loop, the cell of an LSTM, and one
+direction of an LSTM over padded rows.
 
 Autograd alone would compute the gradient of a layer's weights at every step and add them up.
 ``Repeated`` keeps what came in and what came back, both small, and makes one product of all steps.
-It knows no model.
+``lstm`` is one operation, forwards and backwards in ``native/lstm.h``. A step on padding leaves the
+state as it is, so the state after the last step is that after the last word. This file knows no
+model.
 
-Shapes: N rows, H hidden size, I and O what goes into a layer and comes out.
+Shapes: N or B rows, S steps, H hidden size, I and O what goes into a layer and comes out.
 """
 
 from typing import Any
@@ -13,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from dwindle.native.functions import KERNEL
 
 
 class Repeated:
@@ -43,21 +48,22 @@ class _Rows:
         self._pairs: list[tuple[Tensor, Tensor]] = []
 
     def of_this_pass(self) -> list[tuple[Tensor, Tensor]]:
-        """Empty at first, whatever another pass left that did not go to the end."""
+        """The pairs of this backward pass; those of an earlier pass that did not finish are
+        dropped."""
         current = torch._C._current_graph_task_id()
         if current != self._pass:
             self._pass, self._pairs = current, []
         return self._pairs
 
     def taken(self) -> tuple[Tensor, Tensor] | None:
-        """All of them below each other, once."""
+        """All inputs and gradients as two matrices, then forgotten."""
         pairs = self.of_this_pass()
         self._pairs = []
         return tuple(torch.cat(x) for x in zip(*pairs, strict=True)) if pairs else None  # type: ignore[return-value]
 
 
 class _End(torch.autograd.Function):
-    """Last of the backward pass, after all steps: gives steps something to hang on."""
+    """A node that comes after all steps in the backward pass: each step depends on it."""
 
     @staticmethod
     def forward(ctx: Any, rows: _Rows, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -98,7 +104,7 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Cell(torch.autograd.Function):
-    """One node in place of a dozen."""
+    """The cell as one node of the graph in place of a dozen."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,3 +128,48 @@ class _Cell(torch.autograd.Function):
             hidden * shown * leave * (1 - leave),
         )
         return torch.cat(parts, -1), through * keep
+
+
+def lstm(
+    x: Tensor, mask: Tensor, inward: Tensor, onward: Tensor, backwards: bool
+) -> tuple[Tensor, Tensor]:
+    """All hidden states (B, S, H) and the last cell (B, H), from inputs (B, S, I) and their mask
+    (B, S).
+
+    ``inward`` (4H, I) and ``onward`` (4H, H) are the weights from input and state to the gates, in
+    PyTorch's order. All have one dtype, which ``KERNEL`` must support; there is no bias.
+    ``backwards``: from the last step to the first.
+    """
+    states, cell = _Lstm.apply(x, mask, inward, onward, backwards)  # type: ignore[no-untyped-call]
+    return states, cell
+
+
+class _Lstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, mask: Tensor, inward: Tensor, onward: Tensor, backwards: bool
+    ) -> tuple[Tensor, Tensor]:
+        mask, onward = mask.contiguous(), onward.contiguous()
+        gates = x @ inward.mT
+        b, s, hidden = *x.shape[:2], onward.shape[1]
+        states, cells = (gates.new_empty(b, s, hidden) for _ in range(2))
+        ctx.sizes = b, s, hidden, int(backwards)
+        KERNEL("lstm", x.dtype, ctx.sizes, (onward, mask, gates, states, cells))
+        ctx.save_for_backward(x, mask, inward, onward, gates, states, cells)
+        return states, cells[:, 0 if backwards else -1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dstates: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
+        x, mask, inward, onward, opened, states, cells = ctx.saved_tensors
+        back = torch.empty_like(opened)
+        given = onward, mask, opened, cells, dstates.contiguous(), dlast.contiguous(), back
+        KERNEL("lstm_backward", x.dtype, ctx.sizes, given)
+        before = torch.zeros_like(states)
+        backwards = ctx.sizes[-1]
+        if backwards:
+            before[:, :-1] = states[:, 1:]
+        else:
+            before[:, 1:] = states[:, :-1]
+        rows = back.flatten(0, 1).mT
+        return back @ inward, None, rows @ x.flatten(0, 1), rows @ before.flatten(0, 1), None

@@ -1,8 +1,7 @@
 """Fixed position embeddings in three layouts, each exact to the code that trained with it.
 
-What they have in common is a table of sines and cosines of growing wavelength; where the columns
-stand and how the wavelengths grow is what the originals differ in. Marian's own layout is in
-`transformers`.
+All are tables of sines and cosines of growing wavelength; the originals differ in the order of the
+columns and in the growth of the wavelengths. Marian's own layout is in `transformers`.
 """
 
 import math
@@ -25,7 +24,7 @@ class _Table:
         raise NotImplementedError
 
     def _init_weight(self) -> None:
-        """As the library asks for it before 5.0."""
+        """The name by which releases before 5.0 ask for it."""
         self.weight = nn.Parameter(self.create_weight(), requires_grad=False)
 
 

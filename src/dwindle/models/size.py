@@ -27,10 +27,11 @@ class _Words:
 
 
 def parameters(settings: ModelSettings, width: int = 0) -> int | None:
-    """Of a new model, its vocabulary as large as it may be, or of the folder that it starts from.
+    """Number of parameters of a new model with its largest vocabulary, or of the folder that it
+    starts from.
 
-    None for a name on the hub. ``width``: that of an image's features. Nothing is computed: the
-    weights of a new model are only described.
+    None for a name on the hub. ``width``: the width of an image's features. Nothing is computed:
+    the weights of a new model are only described.
     """
     if settings.start is not None:
         return _saved(Path(settings.start)) if Path(settings.start).is_dir() else None

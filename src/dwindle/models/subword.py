@@ -1,5 +1,5 @@
-"""``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`. And how new
-ones are trained.
+"""``SubwordCodec``: the codec of library models, around a tokenizer of `transformers`, and the
+training of new tokenizers.
 
 Sentences are encoded one by one and separated by a separator token, which comes back as a newline.
 Where the vocabulary has the newline itself it is that one; where it has not, as BERT's, another is

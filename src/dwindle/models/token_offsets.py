@@ -27,11 +27,11 @@ def places(tokens: Sequence[str], source: str) -> list[int]:
 
 
 def _lower(text: str) -> str:
-    """Lower case, character by character: places stay what they were."""
+    """Lower case, character by character, so that positions stay the same."""
     return "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
 
 
 def _bare(token: str) -> str:
-    """A token without what vocabularies mark beginnings and ends of words with."""
+    """A token without the marks by which vocabularies begin or end words."""
     token = token.strip().removeprefix("##").removesuffix("@@").removesuffix("</w>")
     return token.lstrip("▁Ġ").strip()

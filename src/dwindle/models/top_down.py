@@ -84,7 +84,7 @@ class TopDownState:
 
 
 class RegionEncoder(nn.Module):
-    """Region features to what the decoder looks at."""
+    """Embeds region features for the decoder."""
 
     main_input_name = "features"
 
@@ -256,8 +256,8 @@ class TopDown(PreTrainedModel, GenerationMixin):
         self, words: Tensor, regions: Embedded, mask: Tensor, drawn: float
     ) -> tuple[Tensor, Tensor]:
         """Logits (N, T, V), and the words (N, 1 + T) that were read and the next: the given ones
-        (N, T), each drawn anew with the chance ``drawn``. Where all are drawn, T ends with the last
-        text."""
+        (N, T), each drawn anew with the probability ``drawn``. Where all are drawn, T ends with the
+        last text."""
         state, steps = self._begun(regions), self.decoder.steps(regions, mask)
         read, logits = [words[:, 0]], []
         ended = torch.zeros_like(words[:, 0], dtype=torch.bool)

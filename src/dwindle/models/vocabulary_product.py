@@ -1,10 +1,10 @@
 """Products with a matrix of very many rows, a vocabulary's: scores of all words.
 
-A few rows times a large matrix is what torch's usual library does slowly: at 64 rows of 256 and
-50,000 words oneDNN, which torch carries too, takes half the time. On AMD processors the same is
-true of hundreds of rows and a matrix of any size. oneDNN is reached by an operator of torch's
-compiler, for float32 on a CPU and without gradients. Everywhere else this is the plain product.
-It knows no model.
+Torch's usual library is slow at a few rows times a large matrix: at 64 rows of 256 and 50,000 words
+oneDNN, which torch carries too, takes half the time. On AMD processors it also takes half the time
+of hundreds of rows times a matrix of any size. It is reached by an operator that torch's compiler
+uses, for float32 on a CPU and without gradients. Everywhere else this is the plain product. It
+knows no model.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LARGE = 2**20
-"""Elements of a matrix that is worth it, however few the rows."""
+"""Smallest number of elements of a matrix for which that pays, however few the rows."""
 _MUCH = 2**25
-"""Multiplications that are worth it, however small the matrix."""
+"""Smallest number of multiplications for which it pays, however small the matrix."""
 
 
 class Wide(nn.Linear):
@@ -33,8 +33,8 @@ class Wide(nn.Linear):
 
 @contextmanager
 def widened(model: "PreTrainedModel", every: bool = False) -> Iterator[None]:
-    """Inside it, the layer that scores a library model's words is a ``Wide`` one, or with ``every``
-    all its linear layers are."""
+    """Inside the block, the layer that scores a library model's words is a ``Wide`` one; with
+    ``every``, so are all its linear layers."""
     layers = model.modules() if every else [model.get_output_embeddings()]
     # a kind of its own may compute something else
     plain = [layer for layer in layers if type(layer) is nn.Linear]

@@ -39,8 +39,8 @@ _NATIVE = ["-march=native" if platform.machine() in ("x86_64", "AMD64") else "-m
 
 @cache
 def library() -> Path | None:
-    """The file of the library, which can be loaded; None, after one line that says why, where it
-    cannot be had."""
+    """The file of a library that can be loaded; None, after one line that says why, if there is
+    none."""
     try:
         found = _carried() or _built()
         _load(found)
@@ -51,7 +51,7 @@ def library() -> Path | None:
 
 
 def _carried() -> Path | None:
-    """The one that the wheel brought for this processor, if it can be loaded here."""
+    """The library that the wheel brought for this processor, if it can be loaded here."""
     sets = list(commands.INSTRUCTIONS)
     capability = torch.backends.cpu.get_cpu_capability().lower()
     for name in sets[sets.index(capability) :] if capability in sets else []:
@@ -106,8 +106,8 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed builds and old versions have left: the folders of builds whose lock nobody
-    holds, or we ourselves, and libraries that nobody loaded for a month."""
+    """Remove what killed builds and old versions have left: the folders of builds whose lock is
+    free or ours, and libraries that nobody loaded for a month."""
     own = _lock(target)
     for folder in target.parent.glob(f"kernel-*{_BUILD}"):
         lock = _lock(folder.with_name(folder.name.split(".")[0]))
@@ -135,7 +135,7 @@ def _held(lock: Path) -> bool:
 
 
 def _whole(target: Path) -> bool:
-    """True if it is as it was built: loading half a library would end the program."""
+    """True if the library is as it was built: loading half of one would end the program."""
     stamp = _stamp(target)
     return (
         target.exists() and stamp.exists() and stamp.read_text(encoding="ascii") == _digest(target)
@@ -232,5 +232,5 @@ def _say(line: str) -> None:
 
 @cache
 def _say_once(line: str) -> None:
-    """Say a line only the first time."""
+    """Print a line on stderr, only the first time."""
     _say(line)

@@ -43,7 +43,7 @@ def compiled(
 def linked(compiler: str, folder: Path, libraries: Sequence[str], target: Path) -> list[str]:
     """Link the objects of ``folder``.
 
-    Without a word on OpenMP in ``libraries``, its functions stay open: ``build.py`` makes torch's
+    If ``libraries`` does not name OpenMP, its functions stay undefined: ``build.py`` makes torch's
     runtime visible before it loads the library.
     """
     objects = [str(folder / f"{name}.o") for name in SOURCES]

@@ -31,7 +31,8 @@ class Functions:
         return self._loaded is not None
 
     def do(self, x: Tensor) -> bool:
-        """True if they can be had, and for tensors like this one. (Halves: attention only.)"""
+        """True if there is a library, with functions for tensors like this one. (Half precision:
+        attention only.)"""
         return x.is_cpu and x.dtype in (torch.float32, torch.float64) and self.available
 
     def __call__(
@@ -42,8 +43,8 @@ class Functions:
         arrays: Sequence[Tensor | None],
         *numbers: float,
     ) -> None:
-        """Call one whose arrays are dense; None is a null pointer, and what the function writes to
-        is among them."""
+        """Call a function whose arrays are dense, those that it writes to among them; None is a
+        null pointer."""
         if any(x is not None and not x.is_contiguous() for x in arrays):
             raise ValueError(f"{name} takes dense arrays only")
         self.run(name, dtype, sizes, arrays, as_doubles(numbers))
@@ -56,7 +57,7 @@ class Functions:
         arrays: Sequence[Tensor | None],
         numbers: "ctypes.Array[ctypes.c_double]",
     ) -> None:
-        """Call one that is told by ``sizes`` how its arrays lie in memory."""
+        """Call a function that learns from ``sizes`` how its arrays lie in memory."""
         addresses = [None if x is None else x.data_ptr() for x in arrays]
         failed = getattr(self._loaded, f"{name}_{_NAMES[dtype]}")(
             (ctypes.c_int64 * len(sizes))(*sizes),

@@ -52,9 +52,10 @@ template <class C, Kind kind> struct Along {
     if constexpr (sizeof(C) == 4) {
       const Vec<C> x = a * (kind == BOUNDED ? after : r);
       const Vec<C> y = x * x;
-      Vec<C> even = spread(g.terms[8]), odd = spread(g.terms[7]);  // two chains at once
+      static_assert(TERMS % 2 == 1, "the even chain has one term more than the odd one");
+      Vec<C> even = spread(g.terms[TERMS - 1]), odd = spread(g.terms[TERMS - 2]);  // two at once
 #pragma GCC unroll 4
-      for (int k = 6; k >= 0; k -= 2) {
+      for (int k = TERMS - 3; k >= 0; k -= 2) {
         even = even * y + g.terms[k];
         if (k) odd = odd * y + g.terms[k - 1];
       }

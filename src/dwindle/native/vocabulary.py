@@ -1,4 +1,4 @@
-"""The words in which a rule is told to a kernel, defined once for Python, C++ and Triton.
+"""The numbers that describe a rule to a kernel, defined once for Python, C++ and Triton.
 
 Python and Triton import them; ``header`` writes them as the ``vocabulary.h`` that every build of
 the C++ includes. It knows nothing but names and numbers and imports neither torch nor dwindle: the
@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 TERMS = 9
-"""Coefficients of the polynomial of one function g (``polynomial.terms``)."""
+"""Number of coefficients of the polynomial of one function g (``polynomial.terms``)."""
 
 
 class Mode(IntEnum):

@@ -7,7 +7,7 @@ from dwindle.analysis.left_out import THRESHOLD
 from dwindle.analysis.views import from_trace
 from dwindle.report import page
 from dwindle.report.sections import LIMITS, Section
-from dwindle.runfiles.traces import Trace
+from dwindle.runfiles.arrays import Trace
 
 
 def html(found: dict[str, Trace], first: Sequence[Section] = ()) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from dwindle import __version__
-from dwindle.analysis.audited import audited
 from dwindle.analysis.measure import Measured
+from dwindle.analysis.views import audited
 from dwindle.auditing.listeners import Finding, Listeners
 from dwindle.auditing.sound import WINDOW
 from dwindle.report import page

@@ -21,7 +21,7 @@ from dwindle.analysis.measure import Measured
 from dwindle.analysis.views import Covered
 from dwindle.data.worlds.scenes_picture import draw
 from dwindle.report.sections import Section
-from dwindle.runfiles.traces import Trace
+from dwindle.runfiles.arrays import Trace
 
 MOST = 4
 """Number of pictures on a page."""

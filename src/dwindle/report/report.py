@@ -6,12 +6,12 @@ from pathlib import Path
 
 from dwindle import __version__
 from dwindle.analysis import arms, published, tables
+from dwindle.analysis.arms import Task
 from dwindle.analysis.examples import examples
 from dwindle.analysis.measure import Measured, Progress, measure
-from dwindle.analysis.task import Task
 from dwindle.analysis.views import Covered, covered
 from dwindle.metrics import text_tables
-from dwindle.metrics.numbers import count
+from dwindle.metrics.table import count
 from dwindle.metrics.text_tables import Block
 from dwindle.report import omissions_section, page, sections, tradeoff
 from dwindle.report.sections import Section

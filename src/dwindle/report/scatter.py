@@ -18,7 +18,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 30, 44
 _LETTER, _LINE, _GAP = 7.2, 15.0, 7.0
 """Usual width of a letter, height of a line, distance of name and point, at 12 pixels."""
 _DISTANCES = (_GAP, 16.0, 28.0, 42.0, 58.0, 78.0, 100.0, 125.0)
-_DIRECTIONS = tuple((math.cos(k * math.pi / 8), math.sin(k * math.pi / 8)) for k in range(16))
+_DIRECTIONS = 16
 
 Range = tuple[float, float]
 Box = tuple[float, float, float, float]
@@ -232,7 +232,9 @@ def _candidates(name: str, x: float, y: float) -> Iterator[Box]:
     """Boxes around a point, in all directions and at growing distances."""
     width = sum(_LETTER * (2 if ord(letter) > 0x2E80 else 1) for letter in name)
     for distance in _DISTANCES:
-        for dx, dy in _DIRECTIONS:
+        for direction in range(_DIRECTIONS):
+            angle = direction * 2 * math.pi / _DIRECTIONS
+            dx, dy = math.cos(angle), math.sin(angle)
             middle = (
                 x + dx * distance + (width / 2) * max(-1.0, min(1.0, 1.5 * dx)),
                 y + dy * (distance + _LINE / 2),

@@ -1,4 +1,4 @@
-"""The names of files in the folder of a run or an arena. Nothing else in the house spells them."""
+"""The names of files in the folder of a run or an arena. No other module spells them."""
 
 RECIPE = "recipe.yaml"
 """Every setting, defaults filled in."""

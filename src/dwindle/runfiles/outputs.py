@@ -137,7 +137,7 @@ def each_line(
 
 
 def _odd(lines: Sequence[str | None]) -> int:
-    """The first file that ends elsewhere than the first of all."""
+    """Index of the first file that ends at another line than the first file."""
     return next(n for n, line in enumerate(lines) if (line is None) != (lines[0] is None))
 
 

@@ -40,7 +40,7 @@ class Parted:
         return [*self.kept(run), *self.dropped(run)]
 
     def check(self, run: Run, others: Sequence[Path] = ()) -> None:
-        """Refuse names of another format, and names of ``others`` or of what is read."""
+        """Refuse names of another format, and names that ``others`` have or that are read."""
         taken = [path.resolve() for path in (*run.files, run.outputs_file, *others)]
         for file in self.files(run):
             source, wanted = run.outputs_file, text_lines.ending(run.outputs_file)
@@ -61,7 +61,8 @@ class Parted:
             taken.append(file.resolve())
 
     def write(self, run: Run, dropped: Iterable[bool]) -> None:
-        """Copy every item of ``run`` to one part; ``dropped`` tells of each, in their order."""
+        """Copy every item of ``run`` to one of the parts; ``dropped`` says for each, in order, if
+        it is dropped."""
         path = run.outputs_file
         if path.is_dir():
             self._dataset(path, dropped)
@@ -122,7 +123,7 @@ class Parted:
 
 
 def _named(run: Run, part: Path) -> list[Path]:
-    """The files of one part: one, or of line-aligned files as many as there are."""
+    """The files of one part: a single one, or one for each line-aligned file."""
     if not isinstance(run, AlignedRun):
         return [part]
     endings = ["".join(_endings(file)) for file in run.files]

@@ -1,6 +1,6 @@
-"""One run, as its files tell it. ``dwindle.runs.job`` adds to them.
+"""One run, read from its files. ``dwindle.runs.job`` writes them.
 
-A plain file of outputs, from any system, is a run too, of which nothing else is known.
+A plain file of outputs, from any system, is a run too; nothing else is known about it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,16 +9,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
-from dwindle.runfiles import (
-    coverage_file,
-    names,
-    outputs,
-    scores,
-    tables,
-    text_lines,
-    traces,
-    whole,
-)
+from dwindle.runfiles import arrays, names, outputs, scores, tables, text_lines, whole
 from dwindle.runfiles.outputs import Item, Outputs
 from dwindle.runfiles.scores import Scores
 
@@ -67,13 +58,13 @@ class Run:
 
     def starts(self, every: int) -> Iterator[tuple[int, ...]]:
         """Starts of the first output, of the one that comes ``every`` outputs after it, and so on:
-        the byte of each of ``files``. A table finds its rows itself, so of those it is 0."""
+        the byte of each of ``files``. A table finds its rows itself, so its starts are 0."""
         if tables.is_table(self.outputs_file):
             return repeat((0,))
         return ((at,) for at in text_lines.starts(self.outputs_file, every))
 
     def checked(self) -> Self:
-        """This run, once every file was read: what is damaged shows now."""
+        """This run, after reading every file, so that damage shows now."""
         for read in ("outputs", "scores", "settings", "record"):
             getattr(self, read)
         return self
@@ -81,7 +72,8 @@ class Run:
     def damage(self) -> list[str]:
         """Faults of files that a run can be shown without, a sentence each."""
         found = []
-        for name, read in ((names.COVERAGE, coverage_file.read), (names.TRACES, traces.read)):
+        readers = {names.COVERAGE: arrays.read_coverage, names.TRACES: arrays.read_traces}
+        for name, read in readers.items():
             file = self.file(name)
             try:
                 if file:
@@ -166,3 +158,14 @@ def _yaml(file: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise ValueError(f"{file} is not a recipe: write it again from its recipe")
     return settings
+
+
+def findings_of(outputs: Path) -> Path:
+    """The default file for the findings of a file of outputs: Parquet for Parquet, else JSONL."""
+    parquet = outputs.suffix.lower() == tables.PARQUET
+    return outputs.with_suffix(f"{names.FINDINGS}{tables.PARQUET if parquet else '.jsonl'}")
+
+
+def ears_of(findings: Path) -> Path:
+    """The file of listeners beside a file of findings; a report reads their error rate there."""
+    return findings.with_suffix(".listeners.json")

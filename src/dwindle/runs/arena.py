@@ -19,12 +19,12 @@ from dwindle.runs import recipe, steps
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Change, Recipe
 from dwindle.runs.steps import Say
-from dwindle.system import processes
+from dwindle.system import machine
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Arms by their short names, the seeds of each, and the arm that differences are taken to."""
+    """Arms by their short names, the seeds of each, and the arm that others are compared with."""
 
     arms: dict[str, Recipe]
     seeds: tuple[int, ...]
@@ -60,7 +60,7 @@ def fight(plan: Arena, out: Path, say: Say = lambda sentence: None) -> dict[str,
     for seed in plan.seeds:
         for arm, wanted in plan.arms.items():
             runs[arm].append(_one(plan, arm, replace(wanted, seed=seed), out, runs, say))
-    if not processes.first():
+    if not machine.is_first():
         return {}
     say(f"{out}: comparing")
     result = _compared(
@@ -227,7 +227,7 @@ def extent(result: dict[str, Any]) -> str:
 
 
 def tested(result: dict[str, Any]) -> str:
-    """By which test its p-values are."""
+    """The test by which its p-values were computed."""
     return (
         "over items and seeds"
         if len(result["seeds"]) > 1

@@ -24,7 +24,7 @@ from dwindle.runs import schema, shelf, steps
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
 from dwindle.runs.steps import Say
-from dwindle.system import machine, processes
+from dwindle.system import machine
 from dwindle.training.selection import metric
 
 
@@ -34,7 +34,7 @@ class Try:
 
     changes: dict[str, Any]
     wanted: Recipe
-    """On dev."""
+    """Its value on dev."""
 
 
 def search(wanted: Recipe, out: Path | None = None, say: Say = lambda sentence: None) -> Job:
@@ -49,7 +49,7 @@ def search(wanted: Recipe, out: Path | None = None, say: Say = lambda sentence: 
         runs.append(_run(one.wanted, out / names.TRIES / f"{number:02d}", start, runs, say))
     values = [float(reduce(run.outputs, [by], machine.cores()).value(by)) for run in runs]
     best = max(range(len(tries)), key=lambda i: values[i] * by.kind.better)
-    if processes.first():
+    if machine.is_first():
         _write(out, by, tries, values, best)
     say(f"{out}: best on dev by {by.name}: {_told(tries[best].changes)}")
     return _run(

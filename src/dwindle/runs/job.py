@@ -1,5 +1,5 @@
-"""A job: a recipe that is carried out in the folder of a run. Knows whom it lets in and what is
-done; no model.
+"""A job: a recipe that is carried out in the folder of a run. Knows which steps are done and lets
+one command at a time work in the folder. Knows no model.
 
 Files appear whole or not at all, so a step that was cut off is simply not done, and is taken up
 again.
@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import torch
 
 from dwindle.data.example import Example, Split
 from dwindle.data.load import load
 from dwindle.runfiles import names, scores, whole
 from dwindle.runfiles.run import Run
-from dwindle.runs import launch, recipe
+from dwindle.runs import recipe
 from dwindle.runs.recipe import Recipe
-from dwindle.system import machine, processes
+from dwindle.system import machine
 
-_SHOWN = 4  # differing keys in a refusal
+_SHOWN = 4  # number of differing keys that a refusal names
 
 
 class Job(Run):
@@ -43,8 +44,8 @@ class Job(Run):
         return self._examples[split]
 
     def done(self, stage: str) -> bool:
-        """True if a step is done: it says so, and its files are there. Scores must be of the
-        outputs that are."""
+        """True if a step is done: it is written down, and its files are there. Scores must belong
+        to the outputs that are there."""
         if stage == "score":
             return scores.fit(self.path)
         left = self.model.is_dir() if stage == "train" else self.file(names.OUTPUTS) is not None
@@ -52,26 +53,26 @@ class Job(Run):
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
-        """Time a step and write down that it is done. What the caller puts into the dictionary is
-        kept with it."""
+        """Time a step and write down that it is done, with what the caller puts into the
+        dictionary."""
         began, clock = _now(), time.monotonic()
         counts: dict[str, Any] = {}
         yield counts
-        launch.wait()
-        if processes.first():
+        wait()
+        if machine.is_first():
             record = self.record
             took = {"began": began, "ended": _now(), "seconds": round(time.monotonic() - clock, 2)}
-            told = {"processes": processes.count()} | counts | {"with": machine.surroundings()}
+            told = {"processes": machine.processes()} | counts | {"with": machine.surroundings()}
             record["stages"][name] = took | told
             whole.write_json(self.path / names.RECORD, record)
-        launch.wait()
+        wait()
 
 
 @contextlib.contextmanager
 def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
     """The job of a recipe in a folder that is new or has this recipe, for this command alone."""
     with _locked(folder):
-        if processes.first():
+        if machine.is_first():
             if (folder / names.RECIPE).exists():
                 _same(folder, wanted)
             elif any(p.name not in (names.LOCK, names.START) for p in folder.iterdir()):
@@ -84,7 +85,7 @@ def opened(folder: Path, wanted: Recipe, start: Path | None) -> Iterator[Job]:
                 where = None if start is None else os.path.relpath(start, folder)
                 record = {"recipe": wanted.name, "seed": wanted.seed, "start": where, "stages": {}}
                 whole.write_json(folder / names.RECORD, record)
-        launch.wait()
+        wait()
         yield Job(folder, wanted, start)
 
 
@@ -117,7 +118,7 @@ def _same(folder: Path, wanted: Recipe) -> None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """One command at a time works in a folder. Processes launched together are one command."""
-    if not processes.first():
+    if not machine.is_first():
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,3 +133,11 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def wait() -> None:
+    """Go on when all processes that were launched together have come here."""
+    if machine.processes() > 1:
+        from accelerate import PartialState  # the trainer's processes wait for each other by it too
+
+        PartialState(cpu=not torch.accelerator.is_available()).wait_for_everyone()

@@ -1,4 +1,5 @@
-"""The plan of a recipe before it runs: what is read, fetched, trained, decoded; what it takes.
+"""The plan of a recipe before it runs: what is read, fetched, trained and decoded, and what that
+takes.
 
 Nothing is fetched or trained. Examples that are on this machine are read as for a run, counted, and
 a few hundred are looked at for their length in words. Memory and disk are sums of what is known for
@@ -21,7 +22,7 @@ from dwindle.runs.recipe import Recipe
 from dwindle.training.checkpoints import KEPT
 
 FLOAT = 4
-"""Bytes of a weight, a gradient, a moment."""
+"""Bytes of a weight, of a gradient and of a moment."""
 _MOMENTS = {"adagrad": 1, "adam": 2, "adamw": 2}
 _OUTPUT = 3
 """The output distribution is held as logits, as log-probabilities and as their gradient."""
@@ -40,7 +41,7 @@ class Corpus:
     target: float = 0.0
     """Words of a training target, on average."""
     width: int = 0
-    """Of an image's features."""
+    """Width of an image's features."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Stage:
     done: bool
     corpus: Corpus
     weights: int | None
-    """Parameters; None: known when the checkpoint was fetched."""
+    """Number of parameters; None if it is known only once the checkpoint has been fetched."""
 
     @property
     def updates(self) -> int | None:
-        """None: as many as the epochs of data on the hub take."""
+        """Number of steps; None if it depends on the size of data that is still on the hub."""
         settings = self.recipe.training
         if settings is None:
             return 0
@@ -183,7 +184,8 @@ def _training(stage: Stage) -> Iterator[tuple[str, str]]:
 
 
 def _lengths(stage: Stage) -> str:
-    """The amount that is read in all updates, in words: tokens are known to the vocabulary."""
+    """The amount that is read in all updates, in words: tokens are not known before there is a
+    vocabulary."""
     corpus, model = stage.corpus, stage.recipe.model
     if not corpus.counts or stage.examples is None:
         return ""
@@ -229,8 +231,8 @@ def _needed(stage: Stage) -> int | None:
 
 
 def _disk(stages: Sequence[Stage]) -> str:
-    """Checkpoints, of which one more is written before an old one goes, the model, and the coverage
-    of the outputs."""
+    """Disk space of the checkpoints (a new one is written before an old one is removed), the model,
+    and the coverage of the outputs."""
     total, unknown = 0, False
     for stage in stages:
         settings = stage.recipe.training

@@ -116,8 +116,8 @@ class Change:
 
 
 def changes(one: "Recipe | Mapping[str, Any]", two: "Recipe | Mapping[str, Any]") -> list[Change]:
-    """In what two recipes differ, labels left out. Either may be a recipe as plain values, as a run
-    folder has it."""
+    """The settings in which two recipes differ, without labels. Either may be plain values, as a
+    run folder has them."""
     a, b = (dict(schema.flat(schema.plain(r) if isinstance(r, Recipe) else r)) for r in (one, two))
     found = [
         Change(key, a.get(key), b.get(key), purpose_of(key))

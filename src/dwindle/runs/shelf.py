@@ -200,7 +200,7 @@ def _parsed(text: str, where: str) -> Any:
 
 
 def _own(place: Entry) -> dict[str, Any]:
-    """The lines of a recipe, without its base: of an arm, upon what its task shares.
+    """The lines of a recipe without its base; those of an arm are merged into what its task shares.
 
     An arm that names a ``base`` stands on that instead, and takes only the task's ``scale``.
     """
@@ -234,7 +234,7 @@ def _taken(place: Entry, seen: tuple[Entry, ...]) -> dict[str, Any]:
 
 
 def _based(mapping: dict[str, Any], place: Entry, seen: tuple[Entry, ...]) -> dict[str, Any]:
-    """A mapping of a file upon its base. Its start is found, not read."""
+    """A mapping of a file merged into that of its base. Its start is found, not read."""
     start = mapping.get("start")
     if isinstance(start, str):
         mapping["start"] = find(start, place)
@@ -247,7 +247,7 @@ def _based(mapping: dict[str, Any], place: Entry, seen: tuple[Entry, ...]) -> di
 
 
 def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """``over`` upon ``under``, mappings key by key; a start is replaced as a whole."""
+    """``over`` merged into ``under``, mappings key by key; a start is replaced as a whole."""
     both = dict(under)
     for key, value in over.items():
         old = both.get(key)
@@ -284,7 +284,8 @@ def _pairs(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _alike(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A recipe, its start, the start of that, as long as they have one corpus."""
+    """A recipe, its start, the start of its start and so on, as long as they have the same
+    corpus."""
     corpus = _corpus(whole)
     one: Any = whole
     while isinstance(one, dict) and _corpus(one) == corpus:
@@ -305,7 +306,7 @@ def _measure(metrics: list[Any], name: str, option: Any) -> None:
 
 
 def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value at a dotted key; what leads there is made where it is not."""
+    """Set the value at a dotted key; mappings that are missing on the way are made."""
     head, dot, rest = key.partition(".")
     if not dot:
         mapping[head] = value

@@ -1,6 +1,6 @@
 """A recipe from end to end in minutes: three updates and three test items, on the real data and the
-real checkpoint, so that what would break after days breaks now. Starts are shortened alike. What is
-prepared of the data is kept.
+real checkpoint, so that what would break after days breaks now. Starts are shortened alike.
+Prepared data is kept.
 """
 
 import resource
@@ -23,7 +23,7 @@ _ABOUT = "Smoke test"
 
 def smoke(wanted: Recipe, folder: Path | None, say: Say) -> Job:
     """Run the shortened recipe in a folder of its own, ``folder`` or one beside the runs. An
-    earlier one goes."""
+    earlier folder of that name is removed."""
     place = folder or steps.ROOT / "smoke" / wanted.name
     if _was_smoke(place):
         shutil.rmtree(place)
@@ -36,7 +36,8 @@ def smoke(wanted: Recipe, folder: Path | None, say: Say) -> Job:
 
 
 def shortened(wanted: Recipe) -> Recipe:
-    """The recipe, and its starts, with so few updates and items. The training split stays whole."""
+    """The recipe and its starts with three updates and three items. The training split stays
+    whole."""
     return replace(
         wanted,
         about=f"{_ABOUT} of {wanted.name}",

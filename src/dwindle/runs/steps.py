@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import Progress
 
@@ -25,11 +26,11 @@ from dwindle.metrics import catalogue, layout, significance
 from dwindle.metrics.score import Metric, Statistics, reduce
 from dwindle.models import build as models
 from dwindle.models.top_down_codec import RegionCodec
-from dwindle.runfiles import names, outputs, scores, traces, whole
-from dwindle.runs import job, launch, recipe
+from dwindle.runfiles import arrays, names, outputs, scores, whole
+from dwindle.runs import job, recipe
 from dwindle.runs.job import Job
 from dwindle.runs.recipe import Recipe
-from dwindle.system import machine, processes
+from dwindle.system import machine
 from dwindle.training.train import train as fit
 
 ROOT = Path("runs")
@@ -101,14 +102,14 @@ def train(run: Job, say: Say) -> None:
         cut = fit(
             model, codec, examples, dev, settings, run.path, run.recipe.seed, run.recipe.decoding
         )
-        if processes.first():
+        if machine.is_first():
             models.save(model, codec, run.model)
         counts |= {
             "examples": len(examples),
             "truncated": cut,
             "parameters": model.num_parameters(),
         }
-    if processes.first():
+    if machine.is_first():
         shutil.rmtree(run.path / names.CHECKPOINTS, ignore_errors=True)
 
 
@@ -125,8 +126,8 @@ def generate(run: Job, say: Say) -> None:
             _lead(run, examples)
         else:
             model, codec = models.load(run.model) if run.recipe.training else _built(run)
-            model.to(launch.device())
-            with _bar(len(examples) // processes.count()) as advance:
+            model.to(_device())
+            with _bar(len(examples) // machine.processes()) as advance:
                 decode(
                     model,
                     codec,
@@ -136,10 +137,10 @@ def generate(run: Job, say: Say) -> None:
                     advance,
                     layers=run.recipe.model.layers,
                 )
-            launch.wait()
-            if processes.first():
+            job.wait()
+            if machine.is_first():
                 found = tracing.traces(model, codec, examples, run.recipe.decoding)
-                traces.write(run.path / names.TRACES, found)
+                arrays.write_traces(run.path / names.TRACES, found)
             counts |= whole.read_json(run.path / names.DECODING, "delete it and decode again")
 
 
@@ -152,11 +153,11 @@ def score_outputs(run: Job, say: Say) -> None:
     say(f"{run}: scoring")
     for sentence in catalogue.waiting(run.recipe.metrics):
         say(f"{run}: {sentence}")
-    if processes.first():
+    if machine.is_first():
         found = statistics(run)
         measured = significance.intervals(found, metrics(run.recipe))
         scores.write(run.path, len(found.system), (score.record for score in measured))
-    launch.wait()
+    job.wait()
 
 
 def statistics(run: Job) -> Statistics:
@@ -177,7 +178,7 @@ def borrow(run: Job, other: Job) -> None:
     if any(not change.key.startswith(("decoding.", "metrics", "split")) for change in changed):
         return
     with run.stage("train") as counts:
-        if processes.first():
+        if machine.is_first():
             part = run.path / ".model.part"
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(other.model, part, copy_function=_link)
@@ -186,7 +187,7 @@ def borrow(run: Job, other: Job) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """A second name for a file; a copy where the disk has no such thing."""
+    """Link a file under a second name, or copy it where the disk cannot link."""
     try:
         os.link(source, target)
     except OSError:
@@ -213,7 +214,7 @@ def _weights(run: Job) -> str | None:
 
 
 def _lead(run: Job, examples: Iterable[Any]) -> None:
-    if processes.first():
+    if machine.is_first():
         read = outputs.outputs(
             run.recipe.data.corpus, (output(example, "") for example in examples)
         )
@@ -243,3 +244,9 @@ def _full_disk(folder: Path) -> Iterator[None]:
             f"the disk is full while writing {folder}: free some space and continue with the same "
             "command"
         ) from error
+
+
+def _device() -> torch.device:
+    """The accelerator of this process, or the CPU."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return torch.device("cpu") if found is None else torch.device(found.type, machine.local_rank())

@@ -24,13 +24,13 @@ from dwindle.auditing.listeners import Listeners
 from dwindle.data.script import words
 from dwindle.generation.interactive import Author
 from dwindle.generation.settings import DecodingSettings
-from dwindle.metrics.numbers import count
 from dwindle.metrics.repetition import Repetition
+from dwindle.metrics.table import count
 from dwindle.models.subword import SubwordCodec
 from dwindle.report import omissions_section
 from dwindle.report.still import still
+from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.outputs import Item
-from dwindle.runfiles.traces import Trace
 
 State = Literal["waiting", "writing", "done", "stopped", "failed"]
 MOST_WAITING = 20

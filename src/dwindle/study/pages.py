@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from dwindle.analysis import highlight
-from dwindle.metrics.numbers import count
+from dwindle.metrics.table import count
 from dwindle.study import export, tally
 from dwindle.study.database import Trouble
 from dwindle.study.form import LONGEST_COMMENT, Incomplete, read_ballot, read_form, visible

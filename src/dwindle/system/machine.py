@@ -1,4 +1,6 @@
-"""The machine and the software that something was run or measured with.
+"""The machine and the software that something was run or measured with, and the processes that a
+command was launched as (``torchrun``, ``accelerate launch``): the first one writes files, and the
+others wait for it.
 
 What only torch knows (threads, vectors, GPUs) is told once it is loaded: a command that never loads
 it ran without.
@@ -55,6 +57,26 @@ def hardware() -> dict[str, Any]:
 def cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes() -> int:
+    """Number of processes that this command was launched as."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """Rank of this process among those."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def local_rank() -> int:
+    """Rank of this process among those on this machine."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def is_first() -> bool:
+    """True if this process is the one that writes files."""
+    return rank() == 0
 
 
 def git(file: Path) -> dict[str, Any] | None:

@@ -9,17 +9,17 @@ import warnings
 from pathlib import Path
 
 WRITING = ".writing"
-"""The folder in which a checkpoint grows. What is found there was never finished."""
+"""The folder in which a checkpoint is written. Files found there were never finished."""
 LISTED = "files.json"
 """The digest of each file of a checkpoint."""
 MADE_OF = "made_of.json"
 """Digests of the texts and the codec that a checkpoint was trained with."""
 KEPT = 2
-"""So many at least, the last ones."""
+"""Smallest number of last checkpoints that are kept."""
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step that a checkpoint is of; -1 for what is none."""
+    """The step of a checkpoint; -1 for a folder that is not one."""
     name = re.fullmatch(r"checkpoint-(\d+)", checkpoint.name)
     return int(name[1]) if name and (checkpoint / "trainer_state.json").is_file() else -1
 
@@ -31,7 +31,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def last_step(folder: Path) -> int:
-    """The step that training would go on from."""
+    """The step from which training would resume."""
     found = checkpoints(folder)
     return step_of(found[-1]) if found else 0
 
@@ -53,7 +53,7 @@ def check_same(folder: Path, made_of: dict[str, str]) -> None:
 
 
 def keep(folder: Path, step: int, count: int = KEPT, made_of: dict[str, str] | None = None) -> None:
-    """Move the checkpoint of ``step`` to its place, and let go of all but the last ``count``."""
+    """Move the checkpoint of ``step`` to its place, and remove all but the last ``count``."""
     name = f"checkpoint-{step}"
     shutil.rmtree(folder / name, ignore_errors=True)  # a whole one is not written twice
     written = folder / WRITING / name
@@ -102,5 +102,5 @@ def _digests(checkpoint: Path) -> dict[str, str]:
 
 
 def clear(folder: Path) -> None:
-    """Remove what was never finished."""
+    """Remove unfinished checkpoints."""
     shutil.rmtree(folder / WRITING, ignore_errors=True)

@@ -54,7 +54,7 @@ def factor(settings: TrainingSettings, warmup: int, n: int, steps: int, epoch: i
 
 
 def _groups(model: PreTrainedModel, settings: TrainingSettings) -> list[dict[str, Any]]:
-    """Weights that have a rate, a warm-up and a decay in common."""
+    """Weights that share a learning rate, a warm-up and a decay."""
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     parts = [(settings.learning_rate, settings.warmup, named)]
     if settings.encoder_learning_rate is not None:

@@ -143,7 +143,7 @@ def _read(values: Any) -> list[Any]:
 
 
 def codec_digest(codec: Codec) -> str:
-    """All that a codec's files say."""
+    """Digest of a codec's files."""
     found = hashlib.blake2b(digest_size=12)
     with tempfile.TemporaryDirectory() as folder:
         codec.save_pretrained(Path(folder))

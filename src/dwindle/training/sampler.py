@@ -1,21 +1,100 @@
-"""The order of examples: a function of the seed and the epoch, so that a run that was stopped finds
-its place again."""
+"""Chooses the rows to learn from, by the lengths of their texts, and their order: a function of the
+seed and the epoch, so that a run that was stopped finds its place again. Knows no models."""
 
+import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch.utils.data import Sampler
+from torch.utils.data import Dataset, Sampler
 
+from dwindle.training.rows import Encoded, Looked
+from dwindle.training.settings import TrainingSettings
+
+Sides = npt.NDArray[np.int64]
+"""(N, 2): the number of tokens of each source and target."""
 _POOL = 50
-"""Batches whose examples are sorted by length together: much less padding, and still another
-company every epoch."""
+"""Batches whose examples are sorted by length together: much less padding, and yet other batches
+every epoch."""
 _MULTIPLE = 8
 """Batches by tokens have a multiple of this many examples, which suits GPUs."""
 
 
+class Picked(Dataset[Any]):
+    """Some rows, one by one; or a list of them, asked for by a list of places."""
+
+    def __init__(self, rows: Encoded | Looked, kept: Sequence[int] | None = None) -> None:
+        self.rows, self.kept = rows, range(len(rows)) if kept is None else kept
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def __getitem__(self, index: int | list[int]) -> Any:
+        return [self[i] for i in index] if isinstance(index, list) else self.rows[self.kept[index]]
+
+    @property
+    def cut(self) -> int:
+        """Number of sources that were too long for the model."""
+        return self.rows.cut
+
+    @property
+    def lengths(self) -> list[int]:
+        """Number of characters of each row."""
+        return [int(self.rows.lengths[i]) for i in self.kept]
+
+    @cached_property
+    def tokens(self) -> list[tuple[int, int]]:
+        """Number of tokens of each source and target."""
+        both: list[list[int]] = sides(self.rows)[np.asarray(self.kept)].tolist()
+        return [(source, target) for source, target in both]
+
+
+def picked(rows: Encoded | Looked, settings: TrainingSettings, end: int | None) -> Picked:
+    """The rows without those that are too long or too unequal in length; a warning counts these."""
+    if not (settings.clean_length or settings.clean_ratio):
+        return Picked(rows)
+    kept = clean(sides(rows, end), settings)
+    if not kept:
+        raise ValueError(
+            "no training examples are left: all are too long or unequal, by clean_length and "
+            "clean_ratio"
+        )
+    if len(kept) < len(rows):
+        out = len(rows) - len(kept)
+        warnings.warn(
+            f"{out} of {len(rows)} training examples are too long or unequal and are left out",
+            stacklevel=4,
+        )
+    return Picked(rows, kept)
+
+
+def sides(rows: Encoded | Looked, end: int | None = None) -> Sides:
+    """Number of tokens of each source and target. ``end``: a token that is not counted if it comes
+    last."""
+    if isinstance(rows, Looked):
+        raise ValueError(
+            "an image has no tokens: leave max_tokens, clean_length and clean_ratio out"
+        )
+    return np.stack([rows.count(column, end) for column in ("input_ids", "labels")], 1)
+
+
+def clean(lengths: Sides, settings: TrainingSettings) -> list[int]:
+    """Positions of the rows that are kept, as by the Moses script ``clean-corpus-n.perl -ratio R 1
+    LENGTH``, which fairseq's ``prepare-wmt14en2de.sh`` and ``prepare-wmt14en2fr.sh`` call."""
+    keep = np.ones(len(lengths), dtype=bool)
+    if settings.clean_length:
+        keep &= (lengths <= settings.clean_length).all(1)
+    if settings.clean_ratio:
+        keep &= lengths.max(1) <= settings.clean_ratio * lengths.min(1)
+    return [int(i) for i in keep.nonzero()[0]]
+
+
 class Order(Sampler[int]):
-    """A new permutation every ``epoch``, as far as it fills batches; of fewer examples than that,
-    all of them.
+    """A new permutation every ``epoch``, cut to whole batches; if there are fewer examples than a
+    batch has, all of them.
 
     With ``lengths``, examples of similar length are next to each other.
     """

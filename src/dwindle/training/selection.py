@@ -1,6 +1,6 @@
-"""``Choosing``: which weights of a training are the best on dev. They lie beside the checkpoints
-until it ends; what was measured at every step stays in the folder of the run. Knows metrics, no
-recipe."""
+"""``Choosing``: keeps the weights of a training that are the best on dev. They lie beside the
+checkpoints until it ends; what was measured at every step stays in the folder of the run. Knows
+metrics, no recipe."""
 
 import shutil
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Choosing(TrainerCallback):
                 shutil.rmtree(old)
 
     def measured(self, model: PreTrainedModel, metric: Metric) -> float:
-        """The metric of what the model writes for dev."""
+        """The value of the metric for what the model writes for dev."""
         items = []
         for start in range(0, len(self.dev), self.decoding.batch_size):
             some = self.dev[start : start + self.decoding.batch_size]
@@ -103,7 +103,7 @@ class Choosing(TrainerCallback):
 
 
 def metric(name: str) -> Metric:
-    """The one metric of a name, with a better side: what can be chosen by."""
+    """The one metric of a name, if its higher or its lower values are better."""
     found = catalogue.find([name])
     one = found[0] if len(found) == 1 else next((m for m in found if m.name == name), None)
     if one is None:
@@ -111,5 +111,8 @@ def metric(name: str) -> Metric:
             f"{name!r} is {len(found)} metrics: choose by one of {', '.join(m.name for m in found)}"
         )
     if not one.kind.better:
-        raise ValueError(f"{name!r} has no better side: choose by another metric")
+        raise ValueError(
+            f"{name!r} cannot be used to choose, because neither higher nor lower is better: take "
+            "another metric"
+        )
     return one

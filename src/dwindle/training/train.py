@@ -1,4 +1,4 @@
-"""``train``: from examples to trained weights, and on from where it was stopped."""
+"""``train``: trains a model on examples, and resumes where it was stopped."""
 
 import sys
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ def _trainer(settings: TrainingSettings) -> type[Fit]:
 
 
 def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
-    """Refuse what this model cannot be trained with."""
+    """Refuse settings with which this model cannot be trained."""
     if settings.label_smoothing and isinstance(model, Carrier):
         raise ValueError(
             f"{type(model).__name__} has its own loss, without label smoothing: leave "
@@ -111,12 +111,12 @@ def _check(model: PreTrainedModel, settings: TrainingSettings) -> None:
         )
     if settings.gradient_checkpointing and not model.supports_gradient_checkpointing:
         raise ValueError(
-            f"{type(model).__name__} cannot forget and compute again: leave "
+            f"{type(model).__name__} does not support gradient checkpointing: leave "
             "gradient_checkpointing out"
         )
     if settings.scheduled_sampling and not isinstance(model, TopDown):
         raise ValueError(
-            f"scheduled_sampling is of a top-down captioner, not of a {type(model).__name__}: "
+            f"scheduled_sampling is for a top-down captioner, not for a {type(model).__name__}: "
             "leave it out"
         )
     if settings.fp16 and not torch.accelerator.is_available():

@@ -36,12 +36,11 @@ from dwindle.data.prepared import content
 from dwindle.models.codec import IGNORED, Batch, Codec, Row
 from dwindle.models.library import bars_on_terminals
 from dwindle.models.pointer_generator.model import PointerGenerator
-from dwindle.system import processes
+from dwindle.system import machine
 from dwindle.training.checkpoints import WRITING, checkpoints, clear, keep, last_step
-from dwindle.training.lengths import Picked, picked
 from dwindle.training.optimise import optimiser, schedule
 from dwindle.training.rows import Encoded, Looked, codec_digest, encoded
-from dwindle.training.sampler import Order, TokenOrder
+from dwindle.training.sampler import Order, Picked, TokenOrder, picked
 from dwindle.training.settings import TrainingSettings
 
 _ASKED = [
@@ -64,7 +63,7 @@ _CHECKPOINTING = next(
     for name in ("activation_checkpointing", "gradient_checkpointing")
     if takes(Seq2SeqTrainingArguments, name)
 )
-"""The argument that trades time for memory: 5.23 on, the first."""
+"""Name of the argument that trades time for memory; from 5.23 on, the first of the two."""
 _DIVIDES = not hasattr(Seq2SeqTrainer, "loss_is_scaled_for_ga")
 """True if the library divides every loss by the micro-batches of its step, as up to 5.10 at least:
 we have done so."""
@@ -131,7 +130,7 @@ class Fit(Seq2SeqTrainer):
 
     @property
     def last_step(self) -> int:
-        """The step with which training ends."""
+        """The last step of the training."""
         return self.settings.steps or self.epoch_steps * (self.settings.epochs or 0)
 
     @property
@@ -164,7 +163,7 @@ class Fit(Seq2SeqTrainer):
         return rows
 
     def row(self, example: Example) -> Row:
-        """One example as its codec has it."""
+        """One example, encoded by its codec."""
         return self.codec.encode(example.input, example.target)
 
     def collate(self, rows: list[Row]) -> Batch:
@@ -176,13 +175,14 @@ class Fit(Seq2SeqTrainer):
 
     @property
     def own_words(self) -> float:
-        """Scheduled sampling: the chance that a word is the captioner's own, in this epoch."""
+        """Scheduled sampling: the probability, in this epoch, that a word is the captioner's
+        own."""
         grown = self.settings.sampling_step * (self.order.epoch // self.settings.sampling_every)
         return min(grown, self.settings.scheduled_sampling)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The mean loss of a micro-batch, over what ``count`` counts. ``model`` may be wrapped."""
-        if isinstance(self.model, Carrier):  # its loss is built in, as its rule is
+        if isinstance(self.model, Carrier):  # our own models have a loss
             if model.training and self.own_words:
                 batch["drawn"] = self.own_words
             mean: Tensor = model(**batch).loss
@@ -253,7 +253,7 @@ class Fit(Seq2SeqTrainer):
         return self.order
 
     def restore(self, folder: Path) -> None:
-        """Take the weights that were saved in ``folder``."""
+        """Load the weights that were saved in ``folder``."""
         self._load_from_checkpoint(str(folder))
 
     def average(self) -> None:
@@ -280,7 +280,8 @@ class Fit(Seq2SeqTrainer):
             )
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Into a folder beside, then to its place: at any moment the last checkpoint is whole."""
+        """Write the checkpoint into a folder beside its place, then move it there: at any moment
+        the last checkpoint is whole."""
         if not all(p.isfinite().all() for p in self.model.parameters()):
             raise ValueError(
                 f"the weights are not finite any more at step {self.state.global_step}: {_DIVERGED}"
@@ -305,7 +306,7 @@ class Fit(Seq2SeqTrainer):
 
 
 class _StopAtNan(TrainerCallback):
-    """A loss that is not a number stays so."""
+    """Stops the training at a loss that is not a number: it would stay so."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
         if not math.isfinite(logs.get("loss", 0.0)):
@@ -313,7 +314,8 @@ class _StopAtNan(TrainerCallback):
 
 
 class _ClipValues(TrainerCallback):
-    """Each number of the gradient by itself, as ``misc/utils.py`` of the captioner's baseline."""
+    """Clips each number of the gradient by itself, as ``misc/utils.py`` of the captioner's
+    baseline."""
 
     def __init__(self, fit: Fit) -> None:
         self.fit = fit
@@ -341,7 +343,7 @@ def _order(rows: Picked, settings: TrainingSettings, seed: int) -> Order | Token
 
 def arguments(settings: TrainingSettings, home: Path, **more: Any) -> Seq2SeqTrainingArguments:
     """The library's arguments for ``settings``, and ``more`` of them."""
-    launched = processes.count()
+    launched = machine.processes()
     # processes share the batches of a step, or the examples of each batch
     shared = "accumulate" if settings.max_tokens else "batch_size"
     if (count := getattr(settings, shared)) % launched:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
+from dwindle.attaching.carrier import attended
 from dwindle.metrics.entropy import entropies
 from dwindle.metrics.repetition import ORDERS, Repetition
-from dwindle.models.attended import attended
 from dwindle.runfiles.outputs import Item
 
 if TYPE_CHECKING:

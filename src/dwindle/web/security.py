@@ -81,7 +81,8 @@ class Limiter:
 
 
 class Guard:
-    """Adds headers to every answer, errors too. No browser stores a page, for it may be private."""
+    """Adds headers to every answer, errors too. No browser stores a page, because it may be
+    private."""
 
     def __init__(self, app: ASGIApp, policy: str = HEADERS["Content-Security-Policy"]) -> None:
         self._app = app

@@ -17,7 +17,7 @@ from dwindle.core.coverage import state_dtype
 from dwindle.native.functions import KERNEL
 
 _REACH = 20
-"""Of keys: e^2k e^2q must be a number. The kernel has the same for queries."""
+"""Largest key: e^2k e^2q must be finite. The kernel has the same bound for queries."""
 
 
 class Terms(NamedTuple):
@@ -27,7 +27,7 @@ class Terms(NamedTuple):
     keys: Tensor
     """(B, S, A): k."""
     raised: Tensor | None
-    """(B, S, A): what ``raised`` makes of them."""
+    """(B, S, A): e^2k, as ``raised`` computes it."""
     mask: Tensor
     """(B, S), bool: positions that are there. The energy of others means nothing and has no
     gradient."""
@@ -42,7 +42,7 @@ class Terms(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Gradients of what all queries share, in float32 or better."""
+    """Gradients of the terms that all queries share, in float32 or better."""
 
     keys: Tensor
     """(B, S, A)."""
@@ -112,8 +112,8 @@ def _call(name: str, terms: Terms, *more: Tensor | None) -> None:
 
 
 def _doubled(terms: Terms) -> Tensor:
-    """(B, G, S, A): twice what the tanh is of. tanh(z) = 2 sigmoid(2z) - 1, and a sigmoid takes a
-    third of the time."""
+    """(B, G, S, A): twice the argument of the tanh. tanh(z) = 2 sigmoid(2z) - 1, and a sigmoid
+    takes a third of the time."""
     keys, _, _, _, covered, query, coverage = terms
     inner = keys.unsqueeze(1) + by_source(query, keys).unsqueeze(2)
     if covered is not None and coverage is not None:
@@ -151,7 +151,7 @@ def _share(terms: Terms, energy: Tensor, shared: Shared) -> None:
 
 
 def _slopes(terms: Terms, energy: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, G, S, A) each: the tanh, and the gradient of what it is of, both times that of the
+    """(B, G, S, A) each: the tanh, and the gradient of its argument, both times the gradient of the
     energies (B, G, S)."""
     height = _doubled(terms).sigmoid_().mul_(2).sub_(1)
     given = energy.to(height.dtype).masked_fill(~terms.mask.unsqueeze(1), 0).unsqueeze(-1)

@@ -1,10 +1,10 @@
-"""``Source``: what additive attention looks at, step after step of a recurrent decoder, with a rule
-on its weights.
+"""``Source``: the keys and values that additive attention looks at in each step of a recurrent
+decoder, with a rule on its weights.
 
 A step is a query's energies, their softmax, the rule and the context vector. The steps of a loop
-are taken one by one, for each needs what the last one saw; but what they share (keys, values and
-the weights of the energies) gets its gradient once, of all steps together, when they are done. So
-neither pass keeps anything of size (B, S, A) for a step. It knows no LSTM.
+are taken one by one, because each needs what the last one saw; but what they share (keys, values
+and the weights of the energies) gets its gradient once, of all steps together, when they are done.
+So neither pass keeps anything of size (B, S, A) for a step. It knows no LSTM.
 
 Shapes: B sources, N = B G queries (G in a row look at the same source: beams), S positions, A
 columns, D of the values.
@@ -44,8 +44,8 @@ class Glance(NamedTuple):
 
 
 class Source:
-    """Keys (B, S, A), values (B, S, D) and their mask (B, S), True for what is there; v and, for
-    coverage, w (A,)."""
+    """Keys (B, S, A), values (B, S, D) and their mask (B, S), True for positions that are there; v
+    and, for coverage, w (A,)."""
 
     def __init__(
         self,
@@ -116,13 +116,13 @@ class _Steps:
     def __init__(self) -> None:
         self._pass = -1
         self.energies: list[tuple[Terms, Tensor]] = []
-        """And the gradient of the energies (N, S), for each step."""
+        """The terms and the gradient of the energies (N, S), for each step."""
         self.contexts: list[tuple[Tensor, Tensor]] = []
         """Weights (N, S) and the gradient of their context (N, D), for each step."""
 
     def of_this_pass(self) -> "_Steps":
-        """These, empty if what is in them is of another backward pass that did not go to the
-        end."""
+        """The lists of this backward pass; those of an earlier pass that did not finish are
+        emptied."""
         current = torch._C._current_graph_task_id()
         if current != self._pass:
             self._pass, self.energies, self.contexts = current, [], []
@@ -158,8 +158,7 @@ def _together(steps: Sequence[Tensor], keys: Tensor) -> Tensor:
 
 
 class _End(torch.autograd.Function):
-    """Of the backward pass: the last to run, when all steps are through. Gives steps something to
-    hang on."""
+    """A node that comes after all steps in the backward pass: each step depends on it."""
 
     @staticmethod
     def forward(

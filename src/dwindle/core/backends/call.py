@@ -46,12 +46,12 @@ class Call(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of scores, weights and coverage."""
+        """The dtype of scores, weights and coverage."""
         return state_dtype(self.query)
 
     @property
     def state_shape(self) -> tuple[int, int, int]:
-        """Of each tensor of the coverage."""
+        """The shape of each tensor of the coverage."""
         b, h = self.query.shape[:2]
         covered = self.key.shape[2] if self.source is None else self.source.shape[1]
         return b, 1 if self.rule.share_heads else h, covered
@@ -68,7 +68,7 @@ class Call(NamedTuple):
         return source if rows is None else rows & source
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """Those that a gradient may be asked for."""
+        """The tensors that may need a gradient."""
         return self.query, self.key, self.value, self.bias, *(self.coverage or ())
 
     def differentiates(self) -> bool:
@@ -99,8 +99,8 @@ UNTRANSFORMED = "torch.func and forward-mode differentiation cannot look into it
 
 
 def block_rows(rows: int, most: int) -> int:
-    """Of a block, where ``rows`` are cut into as few blocks as possible, all about alike, of at
-    most so many."""
+    """Number of rows of a block, if ``rows`` are cut into as few equal blocks of at most ``most``
+    as possible."""
     return max(1, -(-rows // max(1, -(-rows // most))))
 
 

@@ -41,7 +41,7 @@ def objection(call: Call) -> str | None:
 
 
 def pays(call: Call) -> bool:
-    """Not for few weights."""
+    """True unless there are few weights."""
     (b, h, t, _), s = call.query.shape, call.key.shape[2]
     options = (
         call.rule.renormalise

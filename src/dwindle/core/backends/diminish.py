@@ -22,8 +22,8 @@ from dwindle.native.vocabulary import KernelNumbers
 
 
 class Space:
-    """Memory for tiles, handed out again: what was given back last comes first, for it is still in
-    a cache."""
+    """Memory for tiles, handed out again: the tile that was given back last comes first, because it
+    is still in a cache."""
 
     def __init__(self) -> None:
         self._all: dict[int, Tensor] = {}
@@ -41,11 +41,11 @@ class Space:
         return flat.view(shape)
 
     def back(self, *tiles: Tensor) -> None:
-        """These are no longer needed. What is not from here is left alone."""
+        """Take back tiles that are no longer needed. Tensors from elsewhere are left alone."""
         self._free += [self._all[x.data_ptr()] for x in tiles if x.data_ptr() in self._all]
 
     def restart(self) -> None:
-        """Nothing is needed."""
+        """Take back all tiles."""
         self._free = list(self._all.values())
 
 
@@ -191,8 +191,8 @@ def _along(
     backwards: bool = False,
     more: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """A running sum, or maximum of what is not below 0, of rows (..., T, S): as it comes to each,
-    and after the last.
+    """The running sum, or maximum of numbers not below 0, of rows (..., T, S): before each row, and
+    after the last.
 
     The sums that come to the rows are ``more`` by that number. First in all groups of a few rows at
     once, then from group to group: PyTorch's own running sums and maxima are slow along any

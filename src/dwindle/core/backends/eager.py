@@ -20,7 +20,7 @@ def objection(call: Call) -> str | None:
 
 
 def pays(call: Call) -> bool:
-    """The last one to be asked."""
+    """True: it is asked last."""
     return True
 
 

@@ -101,7 +101,7 @@ def _cannot_run(query: Tensor) -> bool:
 
 
 def _seconds(call: Call, backend: Backend) -> float:
-    """The least of some runs, forward or both ways as the call will need it; infinite where it
+    """Shortest time of some runs, forward or both ways as the call will need it; infinite if it
     fails."""
     run = _forward_and_backward(call, backend) if call.differentiates() else _forward(call, backend)
     devices = [call.query.device] if call.query.is_cuda else []
@@ -136,7 +136,8 @@ def _forward(call: Call, backend: Backend) -> Callable[[], Any]:
 
 
 def _forward_and_backward(call: Call, backend: Backend) -> Callable[[], Any]:
-    """On copies, so that no gradient gets into the caller's graph."""
+    """A function that runs the call both ways on copies, so that no gradient gets into the caller's
+    graph."""
     tensors = {name: getattr(call, name) for name in ("query", "key", "value", "bias")}
     copies: dict[str, Any] = {
         name: None if x is None else x.detach().requires_grad_(x.requires_grad)
@@ -176,8 +177,8 @@ def _read() -> dict[str, Seconds]:
 
 
 def _write(key: str, times: Seconds) -> None:
-    """Into the file, beside what others have written by now. A cache that cannot be written is done
-    without."""
+    """Add the times to the file, beside those that others have written by now. A cache that cannot
+    be written is skipped."""
     try:
         _file().parent.mkdir(parents=True, exist_ok=True)
         known = _read() | {key: times}

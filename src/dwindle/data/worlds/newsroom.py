@@ -19,11 +19,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from dwindle.data.example import SPLITS, Example, Split
-from dwindle.data.lazy import Lazy
+from dwindle.data.example import SPLITS, Example, Lazy, Split
 from dwindle.data.worlds import newsroom_words as words
-from dwindle.data.worlds.chance import NAMES, Chance, name
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import NAMES, Chance, Counts, name
 
 VERSION = 1
 SIZES: dict[Split, int] = {"train": 10_000, "dev": 500, "test": 1_000}

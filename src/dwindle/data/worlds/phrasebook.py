@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from dwindle.data.example import Example, Split
-from dwindle.data.lazy import Lazy
-from dwindle.data.worlds.chance import Chance, name
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.example import Example, Lazy, Split
+from dwindle.data.worlds.common import Chance, Counts, name
 
 VERSION = 1
 SIZES: dict[Split, int] = {"train": 10_000, "dev": 500, "test": 1_000}

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal
 
-from dwindle.data.example import Example, Split
-from dwindle.data.lazy import Lazy
-from dwindle.data.worlds.chance import Chance
+from dwindle.data.example import Example, Lazy, Split
+from dwindle.data.worlds.common import Chance
 from dwindle.data.worlds.scenes_text import (
     COLOURS,
     GROUNDS,

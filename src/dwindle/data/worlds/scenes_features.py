@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dwindle.data.lazy import Lazy
+from dwindle.data.example import Lazy
 from dwindle.data.networks import Network, efficientnet
 from dwindle.data.regions import Npy, Regions
 from dwindle.data.worlds.scenes_picture import draw

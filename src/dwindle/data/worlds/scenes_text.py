@@ -8,8 +8,7 @@ and shape; a wrong size or pattern is no invention.
 from collections.abc import Sequence
 from typing import Any
 
-from dwindle.data.worlds.chance import Chance
-from dwindle.data.worlds.counts import Counts
+from dwindle.data.worlds.common import Chance, Counts
 
 VERSION = 1
 SHAPES = ("circle", "square", "triangle", "star", "cross", "ring", "diamond", "hexagon")

@@ -17,11 +17,11 @@ class PointerGeneratorConfig(Config):
     model_type = "dwindle-pointer-generator"
 
     vocab_size: int = 50_000
-    """Special words included."""
+    """Number of words, special ones included."""
     hidden_size: int = 256
-    """Of the decoder and of each direction of the encoder."""
+    """Hidden size of the decoder and of each direction of the encoder."""
     embedding_size: int = 128
-    """One embedding for source and target."""
+    """Size of the embedding, which source and target share."""
     rule: str = "plain"
     """Rule of the context vector's weights, in the notation of ``dwindle.rule``."""
     copy: str = "plain"
@@ -59,7 +59,7 @@ class PointerGeneratorConfig(Config):
 
 def usable(rule: Rule | str) -> RowRule:
     """The rule, if it is one that diminishes rows of attention."""
-    if parse(rule) == Temporal():
+    if isinstance(parse(rule), Temporal):
         raise ValueError(
             "a pointer-generator has temporal attention as a setting of its own: pass temporal=True"
         )

@@ -21,8 +21,7 @@ from dwindle.core.additive.source import Source
 from dwindle.core.rules import Plain, RowRule
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usable
 from dwindle.models.pointer_generator.encoder import EncodedSource
-from dwindle.models.pointer_generator.loop import loop, loops
-from dwindle.models.pointer_generator.state import State
+from dwindle.models.pointer_generator.loop import State, loop, loops
 from dwindle.models.recurrent import Repeated, lstm_cell
 
 Opening = Literal["trained", "see", "port"]

@@ -13,7 +13,7 @@ from transformers.utils import ModelOutput
 
 from dwindle.core.coverage import state_dtype
 from dwindle.models.pointer_generator.config import PointerGeneratorConfig
-from dwindle.models.pointer_generator.lstm import lstm
+from dwindle.models.recurrent import lstm
 from dwindle.native.functions import KERNEL
 
 _ALWAYS = 1e4

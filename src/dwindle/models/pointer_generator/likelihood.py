@@ -22,12 +22,12 @@ from dwindle.models.vocabulary_product import product
 from dwindle.native.functions import KERNEL
 
 _CHUNK = 2**23
-"""Scores at a time: in float32 the most that a C library takes from its heap, and not anew, page by
-page."""
+"""Number of scores computed at a time: in float32 the most that a C library takes from its heap
+instead of from fresh pages."""
 _BLOCK = 16
-"""Rows that products like to have multiples of."""
+"""Number of rows of which matrix products prefer multiples."""
 _CACHE = 2**18
-"""Scores that stay in the cache while they are gone over again."""
+"""Number of scores that stay in the cache while they are read again."""
 NEVER = -1e4
 """The logarithm of a probability that is zero, finite so that gradients are."""
 
@@ -39,13 +39,13 @@ class Words:
     ids: Tensor
     """(N,), from V on for words that can only be copied."""
     hidden: Tensor
-    """(N, H): what the scores of the vocabulary are made of."""
+    """(N, H): the states from which the vocabulary is scored."""
     switch: Tensor
     """(N,): the logit of p_gen."""
     copied: Tensor
     """(N,): log P_copy."""
     share: Tensor
-    """(N,): the part that each has in the sum. Without a gradient."""
+    """(N,): the weight of each in the sum. Has no gradient."""
 
 
 def log_likelihood(words: Words, weight: Tensor, bias: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class _Vocabulary:
         return written
 
     def gradients(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Of hidden, weight and bias; None if nothing learns."""
+        """Gradients of hidden, weight and bias; None if nothing learns."""
         nothing = self._dweight is None and self._dbias is not None
         return (
             self._dhidden,

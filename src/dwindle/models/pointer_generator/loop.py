@@ -1,11 +1,13 @@
-"""The decoder's loop over words as one operation, forwards and backwards in ``native/decoder.h``.
+"""The decoder's loop over words as one operation, forwards and backwards in ``native/decoder.h``,
+and the state that it carries from word to word.
 
-What is a product over all steps (the gradients of weights, keys and values) is computed here, once.
-Its twin is the loop of ``decoder.py``, which does all that this one does not.
+Products over all steps (the gradients of weights, keys and values) are computed here, once. Its
+twin is the loop of ``decoder.py``, which does all that this one does not.
 
 Shapes: B sources, T words, S positions, H hidden size, E embedding size, A columns of the keys.
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -13,12 +15,61 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dwindle.core.additive.energies import Terms, shared_gradients
+from dwindle.core.additive.source import Source
 from dwindle.core.backends.call import kernel_numbers
 from dwindle.core.backends.cpu import with_terms
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import RowRule
-from dwindle.models.pointer_generator.state import State
 from dwindle.native.functions import KERNEL
+
+
+@dataclass
+class State:
+    """The values that the decoder carries from word to word; they move with the beams.
+
+    ``generate()`` keeps them under the name ``past_key_values``. N rows are sources times beams.
+    """
+
+    source: Source
+    """The source that the attention looks at. The beams of a source share it."""
+    hidden: Tensor
+    """(N, H): of the LSTM."""
+    cell: Tensor
+    """(N, H): of the LSTM."""
+    context: Tensor
+    """(N, E): the context vector of the last word, as the next one is fed with it."""
+    coverage: Coverage
+    """(N, 1, S) each: the plain attention so far (one head), whatever the rule."""
+    energy: Tensor | None = None
+    """(N, S): log of the summed exponentials of the energies so far; temporal attention only."""
+    words: int = 0
+    """Number of words read so far."""
+
+    is_compileable = False  # asked for by generate()
+
+    @classmethod
+    def start(cls, hidden: Tensor, cell: Tensor, source: Source) -> "State":
+        """The state before the first word, from the LSTM's first state (N, H)."""
+        rows, (_, positions, width) = len(hidden), source.values.shape
+        none = Coverage.none(source.values.new_empty(rows, 1, 0, positions))
+        return cls(source, hidden, cell, source.values.new_zeros(rows, width), none)
+
+    def reorder_cache(self, beams: Tensor) -> None:
+        """Row i continues what row ``beams[i]`` had."""
+        self.hidden, self.cell, self.context = (
+            _rows(x, beams) for x in (self.hidden, self.cell, self.context)
+        )
+        self.coverage = self.coverage.reorder(beams)
+        if self.energy is not None:
+            self.energy = _rows(self.energy, beams)
+
+    def get_seq_length(self) -> int:
+        """Number of words read so far, under the name that ``generate()`` asks for."""
+        return self.words
+
+
+def _rows(x: Tensor, beams: Tensor) -> Tensor:
+    return torch.index_select(x, 0, beams.to(x.device))
 
 
 class Looped(NamedTuple):
@@ -42,7 +93,7 @@ class Looped(NamedTuple):
     """(B, S)."""
 
     def state(self, before: State) -> State:
-        """After the last word."""
+        """The state after the last word."""
         coverage = Coverage(self.total.unsqueeze(1), self.peak.unsqueeze(1))
         words = before.words + self.fed.shape[1]
         return State(
@@ -102,7 +153,7 @@ class _Given(NamedTuple):
         )
 
     def arrays(self, mask: Tensor, raised: Tensor | None) -> list[Tensor | None]:
-        """In the order of ``decoder.h``, all but the coverage, which moves on."""
+        """The arrays in the order of ``decoder.h``, without the coverage, which moves on."""
         words, keys, *others = self[:-2]
         return [words, keys, raised, others[0], mask, *others[1:]]
 
@@ -125,7 +176,7 @@ class _Made(NamedTuple):
 
     @classmethod
     def room(cls, given: _Given) -> "_Made":
-        """For T steps from the coverage before."""
+        """Empty tensors for T steps, with a copy of the coverage before."""
         b, t, s, a, h, e = given.sizes
         steps = [given.words.new_empty(b, t, size) for size in (e, 4 * h, h, h, a, s, s, s, s)]
         return cls._make(
@@ -143,7 +194,7 @@ class _Back(NamedTuple):
     """Then of the energies."""
     weights: Tensor
     contexts: Tensor
-    """(B, T, E): of the context after each step."""
+    """(B, T, E): the gradient of the context after each step."""
     gates: Tensor
     queries: Tensor
     hidden_before: Tensor

@@ -24,7 +24,7 @@ from dwindle.models.pointer_generator.config import PointerGeneratorConfig, usab
 from dwindle.models.pointer_generator.decoder import Decoder, Rows
 from dwindle.models.pointer_generator.encoder import EncodedSource, Encoder
 from dwindle.models.pointer_generator.likelihood import NEVER, Words, log_likelihood
-from dwindle.models.pointer_generator.state import State
+from dwindle.models.pointer_generator.loop import State
 from dwindle.models.vocabulary_product import Wide
 
 
@@ -174,7 +174,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
         return logit.squeeze(-1).to(rows.log_attention.dtype)
 
     def _merged(self, hidden: Tensor, context: Tensor) -> Tensor:
-        """(..., H): what the vocabulary is scored by."""
+        """(..., H): the states from which the vocabulary is scored."""
         merged: Tensor = self.merge(torch.cat([hidden, context], dim=-1))
         return merged
 
@@ -243,7 +243,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
     def _expand_inputs_for_generation(
         self, expand_size: int = 1, encoder_outputs: EncodedSource | None = None, **given: Any
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The library's, but the beams of a source share what it was encoded to."""
+        """The library's method, except that the beams of a source share its encoding."""
         ids, fanned = super()._expand_inputs_for_generation(
             expand_size, **given | {"is_encoder_decoder": False}
         )
@@ -252,7 +252,7 @@ class PointerGenerator(PreTrainedModel, GenerationMixin):
     def _beam_search(
         self, input_ids: Tensor, *args: Any, extended_ids: Tensor, **kwargs: Any
     ) -> Any:
-        """The library's, over the extended vocabulary."""
+        """The library's method, over the extended vocabulary."""
         model = over_words(self, max(self.config.vocab_size, int(extended_ids.max()) + 1))
         return GenerationMixin._beam_search(
             model, input_ids, *args, extended_ids=extended_ids, **kwargs

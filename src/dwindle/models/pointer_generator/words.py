@@ -24,7 +24,8 @@ _BREAK = len(SPECIAL)
 
 
 class WordCodec:
-    """For sources and targets of up to so many words; the end of a target is one of them."""
+    """A codec for sources and targets of up to these numbers of words; the end of a target
+    counts."""
 
     def __init__(
         self, vocabulary: Vocabulary, source_length: int = 400, target_length: int = 100

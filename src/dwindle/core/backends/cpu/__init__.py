@@ -42,7 +42,7 @@ def objection(call: Call) -> str | None:
 
 
 def pays(call: Call) -> bool:
-    """Always, where there is anything to do."""
+    """True wherever there is anything to compute."""
     return call.query.numel() > 0 and call.value.numel() > 0
 
 

@@ -1,10 +1,13 @@
-"""Chance that is the same on every machine and in every version of Python: only
+"""The tools that all worlds share: chance, names made of syllables, and counts of facts.
+
+Chance is the same on every machine and in every version of Python: it uses only
 `random.Random.random`, the one method whose sequence the language promises to keep, seeded with
-text. And names made of syllables.
+text. Knows no world.
 """
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -53,3 +56,27 @@ def name(index: int, kind: str) -> str:
         left, letter = divmod(left, len(letters))
         parts.append(letters[letter])
     return "".join(parts) + kind
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Facts that an output states, leaves out, repeats or invents.
+
+    The facts to state are salient facts of an article, or words of a sentence.
+    """
+
+    facts: int
+    """Facts that the output should state."""
+    omitted: int
+    """Facts that it does not state."""
+    repeated: int
+    """True statements that were made before."""
+    invented: int
+    """Statements that nothing in the source licenses, near misses among them."""
+    strayed: int = 0
+    """True statements that should have been left out."""
+
+    @property
+    def stated(self) -> int:
+        """All statements of the output."""
+        return self.facts - self.omitted + self.repeated + self.invented + self.strayed
