@@ -73,7 +73,7 @@ def test_what_is_done_is_not_done_again(searched, monkeypatch):
     ("given", "says"),
     [
         ("{by: rouge, values: {model.layers: [1]}}", "is 3 metrics: choose by one of"),
-        ("{by: length, values: {model.layers: [1]}}", "has no better side"),
+        ("{by: length, values: {model.layers: [1]}}", "neither higher nor lower is better"),
         (
             "{by: rouge1, values: {model.rule: [plain, 'dim:sqr']}}",
             "cannot try model.rule=dim:sqr: ",

@@ -94,7 +94,7 @@ def test_a_run_that_was_stopped_chooses_the_same(tmp_path, monkeypatch):
     ("changes", "says"),
     [
         ({"choose": "rouge"}, "is 3 metrics: choose by one of rouge1, rouge2, rougeL"),
-        ({"choose": "length"}, "has no better side"),
+        ({"choose": "length"}, "neither higher nor lower is better"),
         ({"choose": "bleurt"}, "no metric is called"),
         ({"choose": "loss", "eval_every": None}, "pass eval_every"),
         ({"choose": "loss", "average": 3}, "leave average out"),

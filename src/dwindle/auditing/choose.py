@@ -101,7 +101,7 @@ def listeners(
         outputs: one for each source that leaves nothing out, such as human translations, to
             calibrate on; None for the model's own. Take what you will audit: those of another
             system or person differ more from the model's own.
-        false_alarms: the share of intact outputs that may be alarmed.
+        false_alarms: the share of intact outputs that may be flagged.
         seed: of the deletions.
         progress: is told how far the work is.
         reverse: a translator of the other direction, whose second opinion is then part of the

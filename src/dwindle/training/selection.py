@@ -103,7 +103,7 @@ class Choosing(TrainerCallback):
 
 
 def metric(name: str) -> Metric:
-    """The one metric of a name, with a better side: what can be chosen by."""
+    """The one metric of a name, of which higher or lower is better, so that it can choose."""
     found = catalogue.find([name])
     one = found[0] if len(found) == 1 else next((m for m in found if m.name == name), None)
     if one is None:
@@ -111,5 +111,8 @@ def metric(name: str) -> Metric:
             f"{name!r} is {len(found)} metrics: choose by one of {', '.join(m.name for m in found)}"
         )
     if not one.kind.better:
-        raise ValueError(f"{name!r} has no better side: choose by another metric")
+        raise ValueError(
+            f"{name!r} cannot be used to choose: neither higher nor lower is better; "
+            "name another metric"
+        )
     return one
