@@ -255,8 +255,7 @@ class _File:
         for folder in filter(None, (out, keep, drop)):
             if several and not folder.is_dir():
                 raise ValueError(
-                    f"there is no folder {folder}, where what is written of several files goes: "
-                    "make it"
+                    f"there is no folder {folder}, and several files need one: create it"
                 )
         beside = findings_of(run.outputs_file)
         target = beside if out is None else out / beside.name if out.is_dir() else out
