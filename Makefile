@@ -10,13 +10,11 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 demo: $(READY)
 	$(BIN)/dwindle demo --out demo
 
-# docs/demo/: what README shows of the demo, made from its folders.
+# docs/demo/: the moving picture of the gallery and the README's example of outputs, made from the demo's folders.
 DEMO := demo/newsroom
 picture: demo
 	$(BIN)/python docs/demo/moving.py $(DEMO)/plain/seed-1 $(DEMO)/dim-copy/seed-1 --out docs/demo/moving.svg
 	for arm in plain dim-copy; do head -n 50 $(DEMO)/$$arm/seed-1/outputs.jsonl > docs/demo/$$arm.jsonl; done
-	chromium --headless --no-sandbox --hide-scrollbars --window-size=1000,920 --screenshot=docs/demo/report.png \
-	  "file://$(CURDIR)/demo/report.html"
 
 # build/site/index.html: these pages, searchable, with the reference. A link that leads nowhere is an error.
 docs: $(READY)

@@ -3,9 +3,10 @@ ratio.
 
     python benchmarks/omissions_workers.py MODEL SOURCES OUTPUTS [--pairs 512] [--workers 1]
 
-By turns, each in a process of its own. What is measured lies between the first shard and the last
-but one, so that loading and starting are left out: CPU seconds of whoever runs the model, and
-seconds on the clock, which mean something only on a machine that does nothing else.
+In turns, each in a process of its own, with the one process a second time as a control: what its
+two measurements differ by is the noise of the machine. What is measured lies between the first
+shard and the last but one, so that loading and starting are left out: CPU seconds of whoever runs
+the model, and seconds on the clock, which mean something only on a machine that does nothing else.
 """
 
 import argparse
@@ -108,9 +109,13 @@ def main() -> None:
     if asked.child:
         measured(asked, asked.child)
         return
-    told: dict[int, list[list[float]]] = {0: [], asked.workers: []}
-    for _ in range(asked.turns):
-        for workers, found in told.items():
+    spread = f"{asked.workers} workers"
+    kinds = {"one process": 0, spread: asked.workers, "control": 0}
+    told: dict[str, list[list[float]]] = {who: [] for who in kinds}
+    for turn in range(asked.turns):
+        # the order turns too, so that nobody always runs first
+        for who in [*list(kinds)[turn % 3 :], *list(kinds)[: turn % 3]]:
+            workers, found = kinds[who], told[who]
             with tempfile.TemporaryDirectory() as place:
                 written(asked, Path(place))
                 command = [sys.executable, *sys.argv, "--child", place, "--workers", str(workers)]
@@ -124,19 +129,20 @@ def main() -> None:
                 )
             found.append(json.loads(done.stdout.splitlines()[-1]))
             pairs, cpu, clock = found[-1]
-            who = f"{workers} workers" if workers else "one process"
             print(
                 f"{who}: {pairs / cpu:.2f} pairs a CPU second, {pairs / clock:.2f} a second",
                 flush=True,
             )
     for what, place, share in (("a CPU second", 1, 1), ("a second and worker", 2, asked.workers)):
-        alone, spread = (
-            statistics.median(one[0] / one[place] for one in told[n]) for n in (0, asked.workers)
-        )
-        print(
-            f"{what}: {spread / share:.2f} beside {alone:.2f} pairs, a ratio of "
-            f"{spread / share / alone:.2f}"
-        )
+        rates = {who: [one[0] / one[place] for one in found] for who, found in told.items()}
+        rates[spread] = [rate / share for rate in rates[spread]]
+        for who in (spread, "control"):
+            ratios = [a / b for a, b in zip(rates[who], rates["one process"], strict=True)]
+            print(
+                f"{what}: {who} {statistics.median(rates[who]):.2f} pairs, one process "
+                f"{statistics.median(rates['one process']):.2f}; ratio "
+                f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            )
 
 
 if __name__ == "__main__":

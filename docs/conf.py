@@ -12,7 +12,7 @@ from dwindle import __version__
 
 project = "dwindle"
 author = "The dwindle authors"
-project_copyright = "Apache-2.0"
+project_copyright = "The dwindle authors; licence: Apache-2.0"
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]

@@ -3,9 +3,9 @@ promises to work with.
 
 Each pair of releases gets an environment below ``build/versions`` that sees the packages of
 ``.venv`` through a ``.pth`` file, and has its own of what differs. The counts are written into the
-table of ``docs/INSTALL.md``, those of failures too. ``python -m tests.versions 5.0.0 4.57.6`` runs
-some pairs and leaves the other rows alone; ``--here`` runs the tests with what is installed and
-writes nothing.
+table of ``docs/INSTALL.md``, those of failures too; why tests were skipped is printed, with how
+many. ``python -m tests.versions 5.0.0 4.57.6`` runs some pairs and leaves the other rows alone;
+``--here`` runs the tests with what is installed and writes nothing.
 """
 
 import os
@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import venv
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,10 @@ class Pair:
         return self.folder / "bin/python"
 
     @property
+    def report(self) -> Path:
+        return self.folder / "report.xml"
+
+    @property
     def rooms(self) -> tuple[str, ...]:
         """The rooms that are promised to work with it."""
         return ATTACHING if self.transformers.startswith("4.") else tuple(SUBJECTS)
@@ -95,6 +100,8 @@ def main(chosen: list[str]) -> int:
         counts[pair] = counted(pair)
         write({pair: counts[pair] for pair in PAIRS if pair in counts})
         print(f"{pair}: {' '.join(map(str, counts[pair]))}", flush=True)
+        for (room, why), number in reasons(pair).most_common():
+            print(f"  {number} skipped in {room}: {why}", flush=True)
     return int(any(int(failed) for _, failed, _ in counts.values()))
 
 
@@ -118,9 +125,19 @@ def made(pair: Pair) -> None:
     )
 
 
+def reasons(pair: Pair) -> Counter[tuple[str, str]]:
+    """Numbers of skipped tests by their file and the reason that they gave."""
+    cases = ElementTree.parse(pair.report).getroot().iter("testcase")
+    return Counter(
+        (case.attrib["classname"].removeprefix("tests."), skipped.attrib["message"])
+        for case in cases
+        for skipped in case.findall("skipped")
+    )
+
+
 def counted(pair: Pair) -> tuple[int, int, int]:
     """How many tests passed, failed and were skipped."""
-    report = pair.folder / "report.xml"
+    report = pair.report
     options = ["-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", "-k", WITHOUT]
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HOME / "src")}
     report.unlink(missing_ok=True)

@@ -135,7 +135,7 @@ def test_threads_of_data_parallel():
     model = bart()
     dwindle.attach(model, RULE)
     model.model.decoder.layers[0].encoder_attn._is_replica = True
-    with pytest.raises(ValueError, match="start one process a device"):
+    with pytest.raises(ValueError, match="start one process per device"):
         model(**source(), decoder_input_ids=target())
 
 

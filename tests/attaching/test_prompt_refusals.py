@@ -130,7 +130,7 @@ def test_bad_input_is_said_in_a_sentence() -> None:
         with pytest.raises(ValueError, match="mark the source"):
             model.train(training)(ids, labels=ids)
     model.eval()
-    with pytest.raises(ValueError, match="call that one"):
+    with pytest.raises(ValueError, match="was called by itself: call the"):
         model.model(ids)
     with pytest.raises(ValueError, match="batch, prompt"), dwindle.source_span(model, mask[0]):
         pass

@@ -246,7 +246,7 @@ def test_a_damaged_entry_of_the_config(saved, said):
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "dwindle": said}))
     for read in (inspect, dwindle.from_pretrained):
-        with pytest.raises(ValueError, match="what this config says of its rule cannot be read"):
+        with pytest.raises(ValueError, match="the rule in this config cannot be read"):
             read(path)
 
 

@@ -86,7 +86,7 @@ def test_heads_that_tell_nothing_get_that_as_an_answer(tokenizer):
     deaf = small.copier(len(tokenizer), listens=False)
     found = dwindle.listeners(deaf, tokenizer, small.TEXTS)
     assert not found.tells
-    with pytest.raises(ValueError, match=r"do not tell what was read \(AUROC"):
+    with pytest.raises(ValueError, match=r"do not show what was read \(AUROC"):
         dwindle.omissions(deaf, tokenizer, [("mayor", "mayor")], found)
 
 
@@ -131,7 +131,7 @@ def test_the_share_of_false_alarms_holds():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sources": []}, "some dozens"),
+        ({"sources": []}, "a few dozen"),
         ({"sources": small.TEXTS[:20]}, "at least 27"),
         ({"false_alarms": 5}, "between 0 and 1"),
         ({"outputs": ["one"]}, "pass one for each"),

@@ -62,7 +62,7 @@ def test_findings_and_listeners_are_written(run, opening, outputs):
         "omissions", str(outputs), "--model", "any", "--listeners", str(kept)
     )
     assert (code, complained) == (0, "")
-    assert "2 of 60 outputs are alarmed" in said
+    assert "2 of 60 outputs are flagged" in said
     assert not list(outputs.parent.glob(".*"))
 
 
@@ -204,14 +204,14 @@ def test_a_sample_says_how_much_would_go_and_writes_nothing(run, outputs, ears, 
     code, said, _ = run(*asked, "--sample", "30")
     assert code == 0
     found = re.search(
-        r"Of 30 outputs drawn at random from 60, (\d) are alarmed: ([\d.]+)% \(95% interval", said
+        r"Of 30 outputs drawn at random from 60, (\d) are flagged: ([\d.]+)% \(95% interval", said
     )
     assert float(found[2]) == pytest.approx(100 * int(found[1]) / 30, abs=0.06)
     assert sorted(tmp_path.iterdir()) == before
     assert "k.jsonl" in said
     said = run(*asked, "--sample", "99")[1]  # all there are: nothing is uncertain
     assert (
-        "Of 60 outputs drawn at random from 60, 2 are alarmed: 3.3% (95% interval 3.3% to 3.3%)"
+        "Of 60 outputs drawn at random from 60, 2 are flagged: 3.3% (95% interval 3.3% to 3.3%)"
         in said
     )
     drawn = {
@@ -371,7 +371,7 @@ def test_several_files_are_audited_together(run, outputs, corpus, ears):
     code, said, complained = run("omissions", pattern, *asked)
     assert (code, complained) == (0, "")
     assert "a.jsonl: 3  alarm" in said
-    assert "2 of 60 outputs are alarmed" in said
+    assert "2 of 60 outputs are flagged" in said
     assert f"58 kept: {clean / 'a.jsonl'}, {clean / 'b.parquet'}\n" in said
     lines = (corpus / "a.jsonl").read_text().splitlines(keepends=True)
     assert (clean / "a.jsonl").read_text() == "".join(
@@ -579,7 +579,7 @@ def test_coverage_marks_what_listeners_say_was_left_out(run, folder, tmp_path):
     code, said, _ = run("coverage", str(folder), "--text", str(text), "--out", str(page))
     assert code == 0
     assert "marked: " in said
-    assert "5% would be alarmed" in " ".join(said.split())
+    assert "5% would be flagged" in " ".join(said.split())
     assert "What was left out" in page.read_text()
     code, said, _ = run("coverage", str(folder), "--text", str(text), "--json")
     (record,) = json.loads(said)

@@ -73,7 +73,7 @@ def test_size_takes_the_first(tmp_path):
         ),
         (
             ['{"source": "a", "target": "b"}', "{"],
-            r"line 2 is not JSON .*: write one JSON object a line",
+            r"line 2 is not JSON .*: write one JSON object per line",
         ),
         (["[1]"], "line 1 is JSON but not an object"),
         (
@@ -90,7 +90,7 @@ def test_size_takes_the_first(tmp_path):
             "line 1 has an empty source or reference: a test item needs both",
         ),
         (['{"source": "a", "references": []}'], "line 1 has an empty source or reference"),
-        ([], "is empty: write one JSON object a line"),
+        ([], "is empty: write one JSON object per line"),
     ],
 )
 def test_bad_jsonl_is_a_sentence(tmp_path, lines, complaint):

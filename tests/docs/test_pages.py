@@ -115,7 +115,7 @@ def test_read_me(run, hub, here, monkeypatch):
     printed = pages.perform("README.md", run, hub | SHORT)
     assert "does NOT have diminishing returns" in run("certify", "paper:pg-dydim")[1]
     assert "repeat" in (here / "report.html").read_text().lower()
-    assert "of 3 outputs are alarmed" in " ".join(printed.split())
+    assert "of 3 outputs are flagged" in " ".join(printed.split())
     assert {
         json.loads(line)["id"]
         for line in (here / "docs/demo/letters.omissions.jsonl").read_text().splitlines()

@@ -64,6 +64,7 @@ def test_titles_say_option_unit_and_half():
         "rouge1/gap": "ROUGE-1, long less short",
         "repetition3": "repeated 3-grams, %",
         "length:ratio": "length to reference",
+        "length:source": "length to source",
         "entropy-raw": "H raw, nats",
         "somebody's": "somebody's",
     }

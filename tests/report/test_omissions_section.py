@@ -100,11 +100,11 @@ def audited(tmp_path):
 def test_a_report_marks_what_an_audit_found_with_its_error_rate(audited):
     path, source = audited
     text = report.html(report.make([path]))
-    assert "1 of 3 outputs are alarmed." in text
+    assert "1 of 3 outputs are flagged." in text
     said = "Something is likely left out: 1 of 3 outputs (at a false-alarm rate of 5%)."
     assert said in text.partition("<section")[0]
     assert re.findall(r'<section id="t0-([a-z-]+)"', text)[:2] == ["results", "marked"]
-    assert "calibrated on (40 of the model&#39;s own outputs), 5% would be alarmed" in text
+    assert "for calibration (40 of the model&#39;s own outputs), 5% would be flagged" in text
     assert f'<mark class="met" title="score 3.5">{source[:5]}</mark>' in text
     assert "<h3>item-1<span>score 1.00</span></h3>" in text
 

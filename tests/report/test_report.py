@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from dwindle.analysis.examples import examples
 from dwindle.data.load import load
 from dwindle.data.settings import DataSettings, Size
 from dwindle.metrics.difference import Difference
@@ -73,6 +74,22 @@ def test_a_translation_has_the_numbers_of_translations(tmp_path):
     assert made.tests[0].main[:3] == ["bleu", "chrf", "length:ratio"]
     assert not {"novelty", "layout"} & set(ids(report.html(made)))
     assert {"novelty", "layout"} <= set(ids(report.html(report.make([file], task="text"))))
+
+
+def test_a_translation_without_references_begins_with_its_length(tmp_path):
+    file = tmp_path / "fr.jsonl"
+    source = "the ferry was late again today because of fog"
+    output = "le bac était en retard aujourd'hui à cause du brouillard"
+    lines = [{"id": n, "source": source, "hypothesis": output[: 20 + 5 * n]} for n in range(6)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = report.make([file])
+    assert made.tests[0].main == ["length:source", "repetition3"]
+    text = report.html(made)
+    # a table of repetition by the length of sources would say nothing
+    assert "entropy" not in ids(text)
+    assert "Coverage and length (references, or a run&#39;s coverage.npz)" in text
+    titles = [title for _, title, _ in examples(made.tests[0]).metrics]
+    assert titles.count("length to source") == 1
 
 
 def test_tables_of_the_paper_are_there_for_runs_of_the_paper(tmp_path):

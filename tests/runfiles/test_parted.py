@@ -124,7 +124,7 @@ def test_names_that_cannot_be_are_refused(tmp_path):
     for parts, said in (
         (
             Parted(tmp_path / "k.tsv"),
-            r"k\.tsv would be written as a\.jsonl is: let its name end in \.jsonl",
+            r"k\.tsv gets the format of a\.jsonl: end its name in \.jsonl",
         ),
         (Parted(path), "named twice"),
         (Parted(tmp_path / "k.jsonl", tmp_path / "k.jsonl"), "named twice"),

@@ -160,3 +160,11 @@ def _eleven(folder: Path, name: str) -> Run:
     else:
         table.save_to_disk(path)
     return Run(path)
+
+
+def test_a_misspelt_file_is_named_as_it_was_typed(tmp_path):
+    """Not as a file inside a folder of that name."""
+    missing = tmp_path / "letrers.jsonl"
+    with pytest.raises(FileNotFoundError) as told:
+        next(Run(missing).each(), None)
+    assert told.value.filename == str(missing)

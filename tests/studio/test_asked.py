@@ -66,5 +66,5 @@ def test_mistakes_in_one_sentence(change, said):
 
 
 def test_anything_else_is_refused():
-    with pytest.raises(ValueError, match="no request"):
+    with pytest.raises(ValueError, match="does not come from"):
         asked.read([], AUTHORS, ["one", "two"])

@@ -101,8 +101,10 @@ def criteria(measured: Measured) -> list[Criterion]:
     omissions, repetition, copied words and the length ratio first, then the metrics."""
     alone = len(measured.arms) == 1
     first = _WORST if alone else ()
-    # the main metric too: a translation's is not among the others
-    wanted = dict.fromkeys([*first, measured.main[0], *_EACH])
+    # The main metric too: a translation's is not among the others. Its length to the source is the
+    # criterion of ``_ratios``.
+    main = [name for name in measured.main[:1] if name != "length:source"]
+    wanted = dict.fromkeys([*first, *main, *_EACH])
     names = [
         m
         for m in wanted

@@ -135,7 +135,7 @@ def judged(
     known = _KNOWN.get(gold.get("world"))
     if known is None:
         raise ValueError(
-            f"of {gold.get('world')!r} it is not known which part tells what: take "
+            f"it is not known which part of {gold.get('world')!r} says what: take "
             f"{', '.join(_KNOWN)}"
         )
     spans, truth = known(gold, source, item.hypothesis)

@@ -162,8 +162,17 @@ def _main(test: TestSet, names: Sequence[str] | None, task: Task) -> list[Metric
     return found or usual or catalogue.find(["repetition", "length"])
 
 
+def is_score(name: str) -> bool:
+    """True if a metric of the results says how good outputs are, and not only how long or how
+    repetitive."""
+    return catalogue.kind(name) not in (
+        *repetition.KINDS,
+        *catalogue.GROUPS["length"].kinds,
+    )
+
+
 _SCORES: dict[Task, tuple[Kind, ...]] = {
-    "translation": (bleu.KIND, chrf.KIND, length.RATIO),
+    "translation": (bleu.KIND, chrf.KIND, length.RATIO, length.SOURCE),
     "text": rouge.KINDS,
 }
 """Metrics that come first in the results of a task."""
@@ -186,9 +195,12 @@ def _allowed(test: TestSet, task: Task) -> list[Metric]:
         for m in catalogue.defaults(*systems)
         if not _is_of_file(m) and m.kind not in _OTHERS[task]
     ]
-    if task != "translation" or not all("references" in system.has for system in systems):
+    if task != "translation":
         return usual
-    return [*catalogue.find([_bleu(test), "chrf", "length:ratio"]), *usual]
+    if all("references" in system.has for system in systems):
+        return [*catalogue.find([_bleu(test), "chrf", "length:ratio"]), *usual]
+    sourced = all("source" in system.has for system in systems)
+    return [*(catalogue.find(["length:source"]) if sourced else []), *usual]
 
 
 def _bleu(test: TestSet) -> str:

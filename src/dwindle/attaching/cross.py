@@ -118,7 +118,7 @@ class CrossAttention(Attached):
 
         if getattr(module, "_is_replica", False):
             raise ValueError(
-                "nn.DataParallel cannot run a rule in its threads: start one process a device "
+                "nn.DataParallel cannot run a rule in its threads: start one process per device "
                 "(torchrun)"
             )
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]

@@ -68,7 +68,7 @@ class Settings:
             parse(settings.rule)
         except (TypeError, AttributeError, ValueError) as error:
             raise ValueError(
-                f"what this config says of its rule cannot be read ({error}): {said!r}"
+                f"the rule in this config cannot be read ({error}): {said!r}"
             ) from None
         return settings
 

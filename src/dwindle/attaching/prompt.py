@@ -184,7 +184,7 @@ class PromptAttention(Attached):
         prompt = kwargs.pop(_ARGUMENT, None)
         if prompt is None:
             raise ValueError(
-                f"{self.name} was reached past the {type(self.link.model).__name__}: call that one"
+                f"{self.name} was called by itself: call the {type(self.link.model).__name__}"
             )
         hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
         batch, rows = hidden.shape[:2]
@@ -401,7 +401,7 @@ def _source(prompt: Prompt, layer: CoveredLayer | None, batch: int, rows: int) -
     items, width = prompt.span.shape
     if batch % items:
         raise ValueError(
-            f"the mask of the source has {items} rows, but the batch has {batch}: give one row a "
+            f"the mask of the source has {items} rows, but the batch has {batch}: give one row per "
             "text"
         )
     if layer is None and width > rows:

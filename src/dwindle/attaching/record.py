@@ -421,7 +421,7 @@ def _repeated(source: dict[str, Any], rows: int) -> dict[str, Any]:
             if not x.shape[0] or rows % x.shape[0]:
                 raise ValueError(
                     f"{rows} outputs cannot be shared among {x.shape[0]} sources: give one source "
-                    "a text"
+                    "per text"
                 )
             return x.repeat_interleave(rows // x.shape[0], dim=0)
         if isinstance(x, dict):

@@ -79,7 +79,7 @@ def _check(reader: Reader, listeners: Listeners, reverse: Reverse | None) -> Non
     if not listeners.tells:
         worth = ", ".join(f"{kind} {value:.2f}" for kind, value in listeners.auroc.items())
         raise ValueError(
-            f"the heads of this model do not tell what was read (AUROC: {worth}): take another "
+            f"the heads of this model do not show what was read (AUROC: {worth}): take another "
             "model"
         )
     if tuple(reader.probe()) != listeners.probe or reader.unit != listeners.unit:
@@ -88,7 +88,7 @@ def _check(reader: Reader, listeners: Listeners, reverse: Reverse | None) -> Non
         )
     if listeners.reverse and not reverse:
         raise ValueError(
-            "these listeners ask a second opinion: pass the reverse model that they were chosen "
+            "these listeners need a second opinion: pass the reverse model that they were chosen "
             "with"
         )
     if (reverse.probe() if reverse else ()) != listeners.reverse:

@@ -46,7 +46,7 @@ class Auditor:
         batch: pairs in one forward pass.
         brief: without the score of each character, which takes some seven times the space of the
             source.
-        repair: also a mended text of each alarmed output, where there is one.
+        repair: also a mended text of each flagged output, where there is one.
     """
 
     def __init__(

@@ -92,17 +92,17 @@ def listeners(
     reverse: Reverse | None = None,
     contrast: bool = False,
 ) -> Listeners:
-    """Choose the heads of ``model`` that tell what was read, and calibrate the alarm.
+    """Choose the heads of ``model`` that show what was read, and calibrate the alarm.
 
     Args:
         model: an encoder-decoder of the library, text to text or speech to text.
         tokenizer: of the same model; for speech its processor.
-        sources: some dozens of ordinary ones, and more is better: texts, or sounds at 16 kHz as
+        sources: a few dozen ordinary ones, and more is better: texts, or sounds at 16 kHz as
             arrays (samples,).
         outputs: one for each source that leaves nothing out, such as human translations, to
             calibrate on; None for the model's own. Take what you will audit: those of another
             system or person differ more from the model's own.
-        false_alarms: the share of intact outputs that may be alarmed.
+        false_alarms: the share of intact outputs that may be flagged.
         seed: of the deletions.
         progress: is told how far the work is.
         reverse: a translator of the other direction, whose second opinion is then part of the
@@ -227,8 +227,8 @@ def _split(sources: int, false_alarms: float) -> int:
     least = needed(false_alarms)
     if sources < least:
         raise ValueError(
-            f"sources with something to read: {sources}; a share of {false_alarms:.0%} false "
-            f"alarms takes at least {least}: pass some dozens of ordinary ones"
+            f"{sources} of the sources have something to read, and {false_alarms:.0%} false alarms "
+            f"take at least {least}: pass a few dozen ordinary ones"
         )
     return min(sources // 2, sources - least + LEAST_CHOICE)
 

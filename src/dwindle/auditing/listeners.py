@@ -194,7 +194,7 @@ class Listeners:
         parts = conformal(scores["parts"], false_alarms)
         if math.isinf(items):
             raise ValueError(
-                f"{len(scores['items'])} outputs were calibrated on, too few for "
+                f"calibrated on {len(scores['items'])} outputs, which are too few for "
                 f"{false_alarms:.1%} false alarms: "
                 f"ask for {1 / (len(scores['items']) + 1):.1%} or more, or choose from more sources"
             )
@@ -260,7 +260,7 @@ class Listeners:
             )
         if self.reverse:
             raise ValueError(
-                "these listeners ask a second opinion, and rows alone have none: choose some "
+                "these listeners need a second opinion, and rows alone have none: choose some "
                 "without"
             )
         if self.contrast:

@@ -25,7 +25,9 @@ def arena(
     seeds: Annotated[int, typer.Option(help="How often each recipe is trained.")] = 3,
     base: Annotated[
         str | None,
-        typer.Option(help="The arm that differences are taken to. Default: plain, or the first."),
+        typer.Option(
+            help="The arm that the others are compared with. Default: plain, or the first."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the arena.")] = Path("runs/arena"),
     unequal: Annotated[
@@ -40,7 +42,7 @@ def arena(
     on the same items.
 
     Differences come with 95 % intervals over items and seeds, and p-values corrected across arms
-    (Holm). An arena that was stopped goes on where it was.
+    (Holm). An arena that was stopped continues where it left off.
     """
     with guarded():
         from dwindle.runs import arena as arenas

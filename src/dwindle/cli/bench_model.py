@@ -15,7 +15,10 @@ from dwindle.system import machine
 def model(
     config: Annotated[str, typer.Option(help="bart-base, bart-large or marian-big.")] = "bart-base",
     layers: Annotated[
-        int | None, typer.Option(help="The last so many layers. Default: as in the paper.")
+        int | None,
+        typer.Option(
+            help="Number of layers with the rule, counted from the last. Default: as in the paper."
+        ),
     ] = None,
     rule: Annotated[
         str | None, typer.Option(help="A rule. Default: the paper's for this model.")

@@ -58,7 +58,7 @@ def stats(
     ] = None,
     path: Annotated[str | None, typer.Option(help="Where the corpus is.")] = None,
     splits: Annotated[
-        str, typer.Option("--splits", help="Which splits, with commas between.")
+        str, typer.Option("--splits", help="Which splits, separated by commas.")
     ] = "train,dev,test",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -21,7 +21,7 @@ SHOWN = "bounded-2"  # what the last sentence sets beside plain
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for all that is made.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for everything it writes.")] = Path("demo"),
     seeds: Annotated[int, typer.Option(help="How often each arm is trained.")] = 1,
     illustration: Annotated[
         bool,
@@ -34,7 +34,8 @@ def demo(
     """Train a small summariser that repeats itself, continue it with plain and with diminishing
     attention, and compare.
 
-    Ends with a table and a report with examples and heat maps. Stopped, it goes on where it was.
+    Ends with a table and a report with examples and heat maps. If it is stopped, the same command
+    continues.
     """
     if illustration:
         _illustrate(out)

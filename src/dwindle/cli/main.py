@@ -66,7 +66,7 @@ def _suggestion(error: Exception) -> str:
     """The verb that was probably meant, where a typing slip made it unknown."""
     typed = re.match(r"No such command '([^']*)'", error.format_message())  # type: ignore[attr-defined]
     meant = nearest(typed[1]) if typed else None
-    return f"did you mean '{meant}'? Else " if meant else ""
+    return f"did you mean '{meant}'? Or " if meant else ""
 
 
 def _complain(sentence: str) -> int:

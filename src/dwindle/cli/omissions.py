@@ -57,10 +57,10 @@ def omissions(
         ),
     ] = ...,  # type: ignore[assignment]
     src: Annotated[
-        Path | None, typer.Option(help="Sources, one a line; with --hyp instead of OUTPUTS.")
+        Path | None, typer.Option(help="Sources, one per line; with --hyp, instead of OUTPUTS.")
     ] = None,
     hyp: Annotated[
-        Path | None, typer.Option(help="Outputs, one a line, aligned with --src.")
+        Path | None, typer.Option(help="Outputs, one per line, aligned with --src.")
     ] = None,
     listeners: Annotated[
         Path | None,
@@ -72,8 +72,8 @@ def omissions(
     sources: Annotated[
         Path | None,
         typer.Option(
-            help="Ordinary sources, one a line, that new listeners are chosen on; else those of "
-            "OUTPUTS."
+            help="Ordinary sources, one per line, from which new listeners are chosen. Default: "
+            "those in OUTPUTS."
         ),
     ] = None,
     intact: Annotated[
@@ -86,40 +86,41 @@ def omissions(
     reverse: Annotated[
         str | None,
         typer.Option(
-            help="A translator of the other direction, for a second opinion: it tells single words."
+            help="A translator of the other direction, for a second opinion: it finds single "
+            "words too."
         ),
     ] = None,
     contrast: Annotated[
         bool,
         typer.Option(
             "--contrast",
-            help="Take a closer look at the most suspicious words: slower, tells single words "
-            "better.",
+            help="Take a closer look at the most suspicious words: slower, but finds single "
+            "words too.",
         ),
     ] = False,
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Write a mended text beside each alarmed output, where there is one."
+            "--repair", help="Write a mended text beside each flagged output, where there is one."
         ),
     ] = False,
     false_alarms: Annotated[
         float | None,
-        typer.Option(help="The share of intact outputs that may be alarmed; else 0.05."),
+        typer.Option(help="The share of complete outputs that may be flagged. Default: 0.05."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where findings go; else OUTPUTS.omissions.jsonl, or .parquet. Of several files, "
-            "a folder."
+            help="Where findings go; a folder if there are several files. Default: "
+            "OUTPUTS.omissions.jsonl, or .parquet."
         ),
     ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(
-            help="Write the outputs without an alarm here, as they stand in OUTPUTS. With --hyp "
-            "the beginning of two "
-            "names: clean for clean.en and clean.fr. Of several files, a folder."
+            help="Write the outputs without an alarm here, as they stand in OUTPUTS; a folder if "
+            "there are several files. With --hyp it is the beginning of two names: clean for "
+            "clean.en and clean.fr."
         ),
     ] = None,
     drop: Annotated[
@@ -128,8 +129,8 @@ def omissions(
     sample: Annotated[
         int | None,
         typer.Option(
-            help="Only look at so many, drawn at random, say how many would be alarmed, write "
-            "nothing.",
+            help="Try it first: look at this many, drawn at random, and say how many would be "
+            "flagged; no findings are written.",
             min=1,
         ),
     ] = None,
@@ -137,7 +138,7 @@ def omissions(
         str | None,
         typer.Option(
             metavar="[ADDRESS]",
-            help="Audit with the workers of this Ray cluster; without an address, of one that is "
+            help="Audit with the workers of the Ray cluster at this address, or of one that is "
             "started here.",
             show_default=False,
         ),
@@ -147,22 +148,23 @@ def omissions(
         int, typer.Option(help="How many outputs to print, the worst first.", min=0)
     ] = 10,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the findings, a JSON object a line.")
+        bool, typer.Option("--json", help="Print the findings, a JSON object per line.")
     ] = False,
 ) -> None:
-    """Say of each output how likely it leaves something out of its source, and mark what.
+    """For each output, say how likely it is that part of the source was left out, and mark that
+    part.
 
-    The outputs may be of any system or person: MODEL only reads them. Listeners are the attention
-    heads of MODEL that tell what was read. Where there are none yet, they are chosen from the
-    sources in OUTPUTS and MODEL's own outputs of them, which takes some minutes, and saved beside
-    OUTPUTS. The share of false alarms holds for outputs like those they were calibrated on: to
-    audit people or another system, name some that are whole with --intact. With --reverse they are
-    chosen together with a translator of the other direction, which finds single words as well;
-    without one, --contrast does: it asks MODEL whether the output is likelier when a word is taken
-    out of the source.
+    The outputs may come from any system or person: MODEL only reads them. Listeners are the
+    attention heads of MODEL that show what was read. If there are none yet, they are chosen from
+    the sources in OUTPUTS and MODEL's own outputs for them, which takes a few minutes, and saved
+    beside OUTPUTS. The share of false alarms holds for outputs like those the listeners were
+    calibrated on: to audit people or another system, name some complete outputs with --intact. With
+    --reverse, a translator of the other direction helps to find single words; so does --contrast,
+    without a second model, by asking MODEL whether the output is likelier when a word is taken out
+    of the source.
 
-    To clean a corpus, try --sample 500 first, then --keep and --drop. A run that was killed goes
-    on.
+    To clean a corpus, try --sample 500 first, then --keep and --drop. A run that was killed
+    continues when the same command is typed again.
     """
     from dwindle.models.place import place
     from dwindle.runfiles.run import Run
@@ -253,8 +255,7 @@ class _File:
         for folder in filter(None, (out, keep, drop)):
             if several and not folder.is_dir():
                 raise ValueError(
-                    f"there is no folder {folder}, where what is written of several files goes: "
-                    "make it"
+                    f"there is no folder {folder}, and several files need one: create it"
                 )
         beside = findings_of(run.outputs_file)
         target = beside if out is None else out / beside.name if out.is_dir() else out
@@ -446,7 +447,7 @@ def _print(found: Iterable[Found], total: int, chosen: "Listeners", top: int) ->
             else ""
         )
         console.print(
-            Text(f"{shown}[[ ]] is what was hardly read; heads are named layer.head.", "dim")
+            Text(f"{shown}[[ ]] marks what was hardly read; heads are named layer.head.", "dim")
         )
 
 
@@ -519,8 +520,8 @@ def _tell(summary: "Summary", chosen: "Listeners", corpus: list[_File]) -> None:
     """Tell how many outputs are alarmed, and where everything was written."""
     console = terminal.console()
     console.print(
-        f"{summary.alarmed:,} of {summary.items:,} outputs are alarmed; of outputs that leave no "
-        f"more out than those it was calibrated on, {chosen.false_alarms:.0%} would be."
+        f"{summary.alarmed:,} of {summary.items:,} outputs are flagged; of outputs as complete "
+        f"as those used for calibration, {chosen.false_alarms:.0%} would be."
     )
     kept = [path for file in corpus for path in file.parts.kept(file.run)]
     dropped = [path for file in corpus for path in file.parts.dropped(file.run)]
@@ -555,7 +556,7 @@ def _tell_sample(
     low, high = wilson(alarmed / count, count) if count < total else (alarmed / count,) * 2
     console = terminal.console()
     console.print(
-        f"Of {count:,} outputs drawn at random from {total:,}, {alarmed:,} are alarmed: "
+        f"Of {count:,} outputs drawn at random from {total:,}, {alarmed:,} are flagged: "
         f"{alarmed / count:.1%} "
         f"(95% interval {low:.1%} to {high:.1%}). In the whole file that is about "
         f"{alarmed / count * total:,.0f} ({low * total:,.0f} to {high * total:,.0f})."
@@ -575,7 +576,7 @@ def _warn(summary: "Summary") -> None:
         )
     if summary.items >= 10 and summary.alarmed > summary.items / 2:
         typer.echo(
-            "dwindle: more than half of the outputs are alarmed: are they in the language that "
+            "dwindle: more than half of the outputs are flagged: are they in the language that "
             "the model writes, and do they belong to these sources?",
             err=True,
         )

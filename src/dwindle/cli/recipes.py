@@ -28,7 +28,7 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a recipe.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per recipe.")]
 Name = Annotated[
     str, typer.Argument(help="A recipe (news/dim), a task (news), or a file.", show_default=False)
 ]

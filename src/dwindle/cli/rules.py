@@ -18,8 +18,8 @@ _ATTENTION, _STEPS = 0.2, 8
 def rules(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List every function g and every named rule.
 
-    The last column has the weights that a rule gives to an attention of 0.20 to one position, eight
-    steps in a row; the other 0.80 goes to a new position each time.
+    The last column shows how a rule diminishes the weight of one position that gets an attention of
+    0.20 eight steps in a row; the other 0.80 goes to a new position each time.
     """
     examples = [cls(*args) for cls in functions().values() for args in cls.examples]
     listed: dict[str, RowRule] = {str(g): Dim(g) for g in examples}

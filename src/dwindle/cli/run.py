@@ -43,8 +43,8 @@ def run(
         bool, typer.Option("--json", help="Print the scores as one JSON object.")
     ] = False,
 ) -> None:
-    """Run a recipe: train, generate, score. A run that was stopped goes on where it was. Where a
-    recipe has a grid, all its combinations are tried on dev, and the best is run on test.
+    """Run a recipe: train, generate, score. A run that was stopped continues where it left off. If
+    the recipe has a grid, all its combinations are tried on dev, and the best is run on test.
 
     Changes reach into the recipe by dotted keys, values in YAML: training.steps=100
     model.rule=dim:log. On several GPUs or machines: torchrun --nproc-per-node 4 -m dwindle.cli.main

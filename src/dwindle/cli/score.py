@@ -37,11 +37,12 @@ def score(
     signatures: systems.Signatures = False,
     as_json: systems.AsJson = False,
 ) -> None:
-    """Score outputs: one JSON object a line with id, source, reference (or references), hypothesis.
+    """Score outputs: one JSON object per line with id, source, reference or references, and
+    hypothesis.
 
     Metrics are named by group, or one by one, such as rouge1 or omission. Options follow a colon:
     rouge:recall, rouge:rouge-score, bleu:moses-de+compound, cider:spaces, mover:ENCODER,
-    repetition:micro, length:ratio, entropy:FILE.npz.
+    repetition:micro, length:ratio, length:source, entropy:FILE.npz.
 
     The folder of a run is scored by the metrics of its recipe unless others are named; its
     scores.json gets the scores and keeps those of other metrics.

@@ -19,12 +19,12 @@ def studio(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 8001,
 ) -> None:
-    """Serve a page on which one pastes a text, picks rules, layers and decoding, and watches
-    outputs side by side.
+    """Serve a page where you paste a text, pick rules, layers and decoding, and watch outputs side
+    by side.
 
-    It shows what each output uses, repeats and leaves out while it is written. Only this machine
-    can reach the page, and only by the link that is printed. Works with every model of texts; stop
-    it with Ctrl-C.
+    It shows what each output uses, repeats and leaves out while it is being written. Only this
+    machine can reach the page, and only by the link that is printed. It works with every model that
+    reads text; stop it with Ctrl-C.
     """
     from dwindle.models.place import place
 

@@ -85,7 +85,7 @@ def new(
     ] = "skip",
     names: Annotated[
         str | None,
-        typer.Option(help="What to call the systems, with a comma between. Default: their files."),
+        typer.Option(help="Names for the systems, separated by a comma. Default: their files."),
     ] = None,
     code: Annotated[
         str,

@@ -31,15 +31,16 @@ Metrics = Annotated[
     typer.Option(
         "--metrics",
         "-m",
-        help="Names with commas between, options after a colon: rouge,rouge:recall,bleu:moses-de. "
+        help="Names separated by commas, options after a colon: rouge,rouge:recall,bleu:moses-de. "
         f"Groups: {_groups()}. Default: every quick metric that the files allow.",
     ),
 ]
 Hypotheses = Annotated[
-    list[Path] | None, typer.Option("--hyp", help="Line-aligned outputs; once a system.")
+    list[Path] | None,
+    typer.Option("--hyp", help="Line-aligned outputs; may be repeated, once per system."),
 ]
 References = Annotated[
-    list[Path] | None, typer.Option("--ref", help="References aligned with --hyp; may repeat.")
+    list[Path] | None, typer.Option("--ref", help="References aligned with --hyp; may be repeated.")
 ]
 Sources = Annotated[Path | None, typer.Option("--src", help="Sources aligned with --hyp.")]
 Lead = Annotated[
@@ -48,18 +49,18 @@ Lead = Annotated[
 Resamples = Annotated[int, typer.Option("--resamples", help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the resamples.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Processes; results do not depend on it.")
+    int | None, typer.Option("--workers", help="Number of processes; it does not change results.")
 ]
 Names = Annotated[
     str | None,
     typer.Option(
-        "--names", help="What to call the systems, with commas between. Default: their files."
+        "--names", help="Names for the systems, separated by commas. Default: their files."
     ),
 ]
 Signatures = Annotated[
     bool, typer.Option("--signatures", help="Also print how every number was made.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a system.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per system.")]
 
 
 _ATTACHED = re.compile(r"\w[.,;:!?](\s|$)")
@@ -172,8 +173,8 @@ def names(read: "list[Outputs]", given: str | None) -> list[str]:
     asked = [name.strip() for name in given.split(",")]
     if len(asked) != len(read) or not all(asked):
         raise ValueError(
-            f"--names has {len(asked)} names for {len(read)} systems: give one for each, with "
-            "commas between"
+            f"--names has {len(asked)} names for {len(read)} systems: give one for each, "
+            "separated by commas"
         )
     return asked
 

@@ -1,5 +1,5 @@
-"""Any file with one JSON object a line: ``train.jsonl``, ``dev.jsonl``, ``test.jsonl`` in a folder,
-plain or ``.gz``.
+"""Any file with one JSON object per line: ``train.jsonl``, ``dev.jsonl``, ``test.jsonl`` in a
+folder, plain or ``.gz``.
 
 Settings: ``source`` and ``target`` the columns (default ``source``; ``target``, ``reference`` or
 ``references``). A list of strings is a text's sentences; in ``references`` each entry is a
@@ -49,7 +49,7 @@ def examples(
     wanted = settings.size.of(split)
     count = len(lines) if wanted is None else min(wanted, len(lines))
     if not count:
-        raise ValueError(f"{file} is empty: write one JSON object a line")
+        raise ValueError(f"{file} is empty: write one JSON object per line")
     empty, ids = [], dict[str, int]()
     for place in range(count):
         example = records.raw(place)
@@ -123,7 +123,7 @@ def _record(line: str, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not JSON ({error}): write one JSON object a line") from None
+        raise ValueError(f"{where} is not JSON ({error}): write one JSON object per line") from None
     if not isinstance(record, dict):
-        raise ValueError(f"{where} is JSON but not an object: write one JSON object a line")
+        raise ValueError(f"{where} is JSON but not an object: write one JSON object per line")
     return record

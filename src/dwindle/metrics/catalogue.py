@@ -50,7 +50,11 @@ GROUPS = {
     "copied": Group(copied.metrics, (copied.SHARE, copied.LONGEST), default=True),
     "invented": Group(invented.metrics, (invented.NUMBERS, invented.NAMES)),
     "layout": Group(layout.metrics, layout.KINDS, default=True),
-    "length": Group(length.metrics, (length.LENGTH, length.SENTENCES, length.RATIO), default=True),
+    "length": Group(
+        length.metrics,
+        (length.LENGTH, length.SENTENCES, length.RATIO, length.SOURCE),
+        default=True,
+    ),
     "entropy": Group(entropy.metrics, entropy.KINDS, default=True),
     "world": Group(world.metrics, world.KINDS, default=True),
 }

@@ -32,8 +32,8 @@ def rate(listeners: Listeners) -> str:
     )
     share = f"{listeners.false_alarms:.0%}"
     return (
-        f"Of outputs that leave out no more than those it was calibrated on "
-        f"({count} of the {made.removeprefix('the ')}), {share} would be alarmed, and {share} of "
+        f"Of outputs as complete as those used for calibration "
+        f"({count} of the {made.removeprefix('the ')}), {share} would be flagged, and {share} of "
         f"their {parts} marked. A mark shows what was hardly used; it cannot show what is wrong."
     )
 
@@ -57,7 +57,7 @@ def audited_section(measured: Measured) -> Section:
         told = audited(arm.runs[0])
         if told is None:
             continue
-        share = f"{len(told.alarmed):,} of {len(told.records):,} outputs are alarmed."
+        share = f"{len(told.alarmed):,} of {len(told.records):,} outputs are flagged."
         items = {item.id: item for item in arm.runs[0].outputs.items}
         shown = [_alarm(record, items[record["id"]]) for record in told.alarmed[:MOST_ALARMS]]
         section.charts.append(

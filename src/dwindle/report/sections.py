@@ -10,7 +10,7 @@ from markupsafe import Markup
 from dwindle.analysis import tables
 from dwindle.analysis.examples import Examples
 from dwindle.analysis.left_out import THRESHOLD
-from dwindle.analysis.measure import REFERENCE, Measured
+from dwindle.analysis.measure import REFERENCE, Measured, is_score
 from dwindle.analysis.views import Covered, known_parts, pages
 from dwindle.metrics import entropy
 from dwindle.metrics.catalogue import kind, title
@@ -123,10 +123,10 @@ def layout(measured: Measured) -> Section:
 
 def coverage(measured: Measured) -> Section:
     """Table 5, and a dot with its interval for each entropy."""
-    section = Section(
-        "entropy", "Coverage and length", wants="the source of every item, or a run's coverage.npz"
-    )
-    if not measured.has("entropy-raw") and not measured.halved:
+    scored = is_score(measured.main[0])
+    wants = "the source of every item" if scored else "references"
+    section = Section("entropy", "Coverage and length", wants=f"{wants}, or a run's coverage.npz")
+    if not measured.has("entropy-raw") and not (scored and measured.halved):
         return section
     _add(section, tables.coverage(measured))
     if measured.arms[1:]:

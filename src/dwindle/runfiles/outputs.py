@@ -73,7 +73,7 @@ def outputs(name: str, items: Iterable[Item], folder: Path | None = None) -> Out
                 "differ"
             )
     if not ordered:
-        raise ValueError(f"{name} has no items: write one JSON object a line")
+        raise ValueError(f"{name} has no items: write one JSON object per line")
     return Outputs(name, tuple(ordered), folder)
 
 
@@ -220,15 +220,15 @@ def _record(text: str, where: str) -> dict[str, Any]:
             if not text.strip()
             else f"is not JSON ({error.msg} at character {error.pos + 1})"
         )
-        raise ValueError(f"{where} {what}: write one JSON object a line") from None
+        raise ValueError(f"{where} {what}: write one JSON object per line") from None
     except RecursionError:
         raise ValueError(
-            f"{where} is nested too deeply: write one flat JSON object a line"
+            f"{where} is nested too deeply: write one flat JSON object per line"
         ) from None
     except ValueError as error:
         raise ValueError(f"{where} {error}") from None
     if not isinstance(record, dict):
-        raise ValueError(f"{where} is JSON but not an object: write one JSON object a line")
+        raise ValueError(f"{where} is JSON but not an object: write one JSON object per line")
     return record
 
 

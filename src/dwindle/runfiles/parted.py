@@ -50,7 +50,7 @@ class Parted:
                 and text_lines.ending(file) != wanted
             ):
                 raise ValueError(
-                    f"{file} would be written as {source.name} is: let its name end in {wanted}"
+                    f"{file} gets the format of {source.name}: end its name in {wanted}"
                 )
             if file.resolve() in taken:
                 raise ValueError(f"{file} is named twice: give what is written a name of its own")

@@ -37,7 +37,8 @@ class Run:
     @property
     def outputs_file(self) -> Path:
         is_outputs = self.path.is_file() or tables.is_table(self.path)
-        return self.path if is_outputs else self.path / names.OUTPUTS
+        is_misspelt = bool(self.path.suffix) and not self.path.exists()  # a file, not a folder
+        return self.path if is_outputs or is_misspelt else self.path / names.OUTPUTS
 
     @property
     def files(self) -> tuple[Path, ...]:

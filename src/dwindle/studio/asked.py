@@ -35,7 +35,7 @@ def read(
         The text, the answers to write, and how to decode them.
     """
     if not isinstance(asked, dict):
-        raise ValueError("this is no request of the studio's page: load the page again")
+        raise ValueError("this request does not come from the studio's page: load the page again")
     text = _text(asked.get("text"))
     rows = asked.get("answers")
     if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_ANSWERS:

@@ -103,7 +103,7 @@ class Choosing(TrainerCallback):
 
 
 def metric(name: str) -> Metric:
-    """The one metric of a name, if its higher or its lower values are better."""
+    """The one metric of a name, of which higher or lower is better, so that it can choose."""
     found = catalogue.find([name])
     one = found[0] if len(found) == 1 else next((m for m in found if m.name == name), None)
     if one is None:
@@ -112,7 +112,7 @@ def metric(name: str) -> Metric:
         )
     if not one.kind.better:
         raise ValueError(
-            f"{name!r} cannot be used to choose, because neither higher nor lower is better: take "
-            "another metric"
+            f"{name!r} cannot be used to choose: neither higher nor lower is better; "
+            "name another metric"
         )
     return one

@@ -38,7 +38,7 @@ class Watch(TrainerCallback):
 
     Args:
         trainer: with a tokenizer as its ``processing_class``, and evaluations switched on.
-        sources: some dozens of texts that are not trained on.
+        sources: a few dozen texts that are not trained on.
         generation: for ``generate``; the default is a greedy search of the model's usual length.
     """
 
