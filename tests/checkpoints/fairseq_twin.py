@@ -42,6 +42,29 @@ def attention(w, name, x, memory, heads, causal=False):
     return affine(w, f"{name}.out_proj", attend(q, k, v, heads, causal))
 
 
+def fed(w, layer, x, act):
+    return affine(w, f"{layer}.fc2", act(affine(w, f"{layer}.fc1", x)))
+
+
+def before(w, layer, name, x):
+    """What a part of a layer reads: ``x``, normed where the encoder or decoder ends with a norm."""
+    return norm(w, f"{layer}.{name}_layer_norm", x, EPSILON) if first(w, layer) else x
+
+
+def after(w, layer, name, x):
+    """What follows from ``x``, the sum of what a part read and made."""
+    return x if first(w, layer) else norm(w, f"{layer}.{name}_layer_norm", x, EPSILON)
+
+
+def first(w, layer):
+    return f"{layer.split('.')[0]}.layer_norm.weight" in w
+
+
+def last(w, part, x):
+    """The norm after the last layer, where norms stand before the parts of layers."""
+    return norm(w, f"{part}.layer_norm", x, EPSILON) if first(w, part) else x
+
+
 def logits(w, given, source, read):
     """(T, V): the logits after each token that is read."""
     bart = "encoder.layernorm_embedding.weight" in w
@@ -50,27 +73,22 @@ def logits(w, given, source, read):
     memory = embedded(w, "encoder", source, scale)
     for n in range(given.encoder_layers):
         p = f"encoder.layers.{n}"
-        y = attention(w, f"{p}.self_attn", memory, memory, given.encoder_attention_heads)
-        memory = norm(w, f"{p}.self_attn_layer_norm", memory + y, EPSILON)
-        y = affine(w, f"{p}.fc2", act(affine(w, f"{p}.fc1", memory)))
-        memory = norm(w, f"{p}.final_layer_norm", memory + y, EPSILON)
+        x = before(w, p, "self_attn", memory)
+        y = attention(w, f"{p}.self_attn", x, x, given.encoder_attention_heads)
+        memory = after(w, p, "self_attn", memory + y)
+        y = fed(w, p, before(w, p, "final", memory), act)
+        memory = after(w, p, "final", memory + y)
+    memory = last(w, "encoder", memory)
     x = embedded(w, "decoder", read, scale)
     for n in range(given.decoder_layers):
         p, heads = f"decoder.layers.{n}", given.decoder_attention_heads
-        x = norm(
-            w,
-            f"{p}.self_attn_layer_norm",
-            x + attention(w, f"{p}.self_attn", x, x, heads, True),
-            EPSILON,
-        )
-        x = norm(
-            w,
-            f"{p}.encoder_attn_layer_norm",
-            x + attention(w, f"{p}.encoder_attn", x, memory, heads),
-            EPSILON,
-        )
-        y = affine(w, f"{p}.fc2", act(affine(w, f"{p}.fc1", x)))
-        x = norm(w, f"{p}.final_layer_norm", x + y, EPSILON)
+        y = before(w, p, "self_attn", x)
+        y = attention(w, f"{p}.self_attn", y, y, heads, True)
+        x = after(w, p, "self_attn", x + y)
+        y = before(w, p, "encoder_attn", x)
+        x = after(w, p, "encoder_attn", x + attention(w, f"{p}.encoder_attn", y, memory, heads))
+        x = after(w, p, "final", x + fed(w, p, before(w, p, "final", x), act))
+    x = last(w, "decoder", x)
     return x @ w.get("decoder.embed_out", w["decoder.embed_tokens.weight"]).T
 
 
@@ -119,6 +137,8 @@ def weights(draw, given, source, target, width=8, ffn=12):
                 w |= draw.norm(f"{p}.{block}_layer_norm", width)
             w |= draw.linear(f"{p}.fc1", ffn, width) | draw.linear(f"{p}.fc2", width, ffn)
             w |= draw.norm(f"{p}.final_layer_norm", width)
+        if getattr(given, f"{part}_normalize_before", False):
+            w |= draw.norm(f"{part}.layer_norm", width)
     for name, value in w.items():
         if "proj.weight" in name or "fc" in name:
             value *= 6  # sharp attention

@@ -7,7 +7,9 @@ from collections import OrderedDict
 import pytest
 import torch
 
+import dwindle
 from dwindle.checkpoints.opening import bring, opened
+from dwindle.models import build
 from dwindle.models.build import load
 from tests.checkpoints import fairseq_twin as twin
 from tests.checkpoints.kit import BEAM, Draw, namespace, same_beams, same_rows
@@ -57,7 +59,10 @@ def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0,
         weights["decoder.embed_tokens.weight"] = weights["encoder.embed_tokens.weight"]
     if vocabularies == "untied":
         weights["decoder.embed_out"] = Draw(5)(4 + len(target), 8)
-    twin.ending(weights, "decoder.layers.1.final_layer_norm", ending)
+    first = getattr(given, "decoder_normalize_before", False)
+    twin.ending(
+        weights, "decoder." + ("layer_norm" if first else "layers.1.final_layer_norm"), ending
+    )
     folder.mkdir(exist_ok=True)
     content = {"model": old(weights) if year == 2018 else weights, "extra_state": {"epoch": 3}}
     if year == 2018:
@@ -74,10 +79,14 @@ def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0,
     return weights, given
 
 
+FIRST = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+
+
 @pytest.mark.parametrize("year", [2018, 2024])
 @pytest.mark.parametrize("vocabularies", ["joined", "separate", "untied"])
-def test_the_twins_numbers(vocabularies, year, tmp_path):
-    weights, given = write(tmp_path, vocabularies, year)
+@pytest.mark.parametrize("more", [{}, {**FIRST, "seed": 9}])
+def test_the_twins_numbers(vocabularies, year, more, tmp_path):
+    weights, given = write(tmp_path, vocabularies, year, **more)
     model = opened(tmp_path).model
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(i) for i in IDS], True, twin.PAD)
     batch = {"input_ids": ids, "attention_mask": (ids != twin.PAD).long()}
@@ -90,6 +99,30 @@ def test_the_twins_numbers(vocabularies, year, tmp_path):
     same_rows(model(**batch, decoder_input_ids=read).logits, told)
     best = [twin.searched(lambda h, s=s: twin.logits(weights, given, s, h)) for s in IDS]
     same_beams(model, batch, best, BEAM)
+
+
+def test_norms_first_with_a_rule(tmp_path):
+    """Saved and loaded with a rule, such a model writes the same with a cache and without."""
+    write(tmp_path, "separate", 2024, **FIRST, seed=9)
+    model, codec = opened(tmp_path).model, opened(tmp_path).codec
+    with pytest.warns(UserWarning, match=r"model\.pt was not trained with dydim"):
+        dwindle.attach(model, "dydim:log,power(0.5)")
+    build.save(model, codec, tmp_path / "saved")
+    again, _ = load(tmp_path / "saved")
+    batch = {"input_ids": torch.tensor(IDS[:1])}
+    options = {"max_new_tokens": 12, "num_beams": 3, "do_sample": False}
+    written = [
+        m.generate(**batch, **options, use_cache=cached).tolist()
+        for m in (model, again)
+        for cached in (True, False)
+    ]
+    assert written[1:] == written[:1] * 3
+    read = torch.tensor([[2, 4, 8, 5]])
+    whole = model(**batch, decoder_input_ids=read)
+    as_tuple = model(**batch, decoder_input_ids=read, return_dict=False)
+    torch.testing.assert_close(as_tuple[0], whole.logits)
+    dwindle.detach(model)
+    assert not torch.allclose(model(**batch, decoder_input_ids=read).logits, whole.logits)
 
 
 def test_a_text_is_cut_as_the_original_tools_cut_it(tmp_path):
@@ -197,7 +230,7 @@ def test_pieces_beyond_the_model_never_reach_it(tmp_path):
             r"has no dict\.de\.txt, the dictionary: put it beside model\.pt",
         ),
         ({"drop": ["bpecodes"]}, "has no bpecodes or .*the BPE codes"),
-        ({"encoder_normalize_before": True}, "norms before its layers, which is not known here"),
+        ({"adaptive_softmax_cutoff": "10"}, "an adaptive softmax, which is not known here"),
         ({"decoder_learned_pos": True}, "learned positions"),
     ],
 )

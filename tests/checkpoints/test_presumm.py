@@ -77,8 +77,8 @@ class Adam:
         self.param_groups = [{**self.defaults, "params": parameters}]
 
 
-def weights(draw, positions=24):
-    rows, w = len(WORDS), {}
+def weights(draw, positions=24, words=None):
+    rows, w = len(words or WORDS), {}
     w["bert.model.embeddings.word_embeddings.weight"] = draw(rows, WIDTH)
     w["bert.model.embeddings.position_embeddings.weight"] = draw(positions, WIDTH)
     w["bert.model.embeddings.token_type_embeddings.weight"] = draw(2, WIDTH)
@@ -117,11 +117,10 @@ def weights(draw, positions=24):
     return w
 
 
-def write(folder, **more):
-    w = weights(Draw(2))
-    opt = namespace(
-        encoder="bert", dec_heads=HEADS, dec_dropout=0.2, max_pos=24, max_tgt_len=10, **more
-    )
+def write(folder, w=None, words=None, longest=10):
+    """A folder as PreSumm's training leaves it; the weights, new ones if ``w`` is None."""
+    w = weights(Draw(2)) if w is None else w
+    opt = namespace(encoder="bert", dec_heads=HEADS, dec_dropout=0.2, max_tgt_len=longest)
     theirs = {
         "models": types.ModuleType("models"),
         "models.optimizers": types.ModuleType("models.optimizers"),
@@ -135,7 +134,7 @@ def write(folder, **more):
             folder / "model_step_148000.pt",
             _use_new_zipfile_serialization=False,
         )
-    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(words or WORDS) + "\n")
     return w
 
 

@@ -5,6 +5,7 @@ import collections
 import os
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -32,6 +33,16 @@ def test_settings_beside_weights(zipped, tmp_path):
     read = torch_files.read(tmp_path / "m.pt")
     assert torch.equal(read["model"]["a"], torch.arange(3.0))
     assert safe.settings(read["args"]) == {"heads": 4, "path": None}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_arrays_of_numpy_beside_weights(zipped, tmp_path):
+    """fairseq keeps its best score and its meters as such; they are read as shells."""
+    content = {"model": {"a": torch.ones(2)}, "meters": np.arange(3.0), "best": np.float64(75.5)}
+    torch.save(content, tmp_path / "m.pt", _use_new_zipfile_serialization=zipped)
+    read = torch_files.read(tmp_path / "m.pt")
+    assert torch.equal(read["model"]["a"], torch.ones(2))
+    assert [type(read[name]) for name in ("meters", "best")] == [safe.Shell] * 2
 
 
 @pytest.mark.parametrize("zipped", [True, False])

@@ -7,7 +7,7 @@ import pytest
 
 from dwindle.checkpoints.opening import bring
 from dwindle.models.opened import opened
-from tests.checkpoints import test_fairseq_bart, test_see
+from tests.checkpoints import test_fairseq_bart, test_fairseq_transformer, test_see
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +15,7 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     for name, write in (
         ("bart", test_fairseq_bart.write),
+        ("fairseq", test_fairseq_transformer.write),
         ("see", lambda f: test_see.write(f, "tensorflow")),
     ):
         (folder / f"{name}-theirs").mkdir()
@@ -46,3 +47,28 @@ def test_a_config_that_does_not_fit(saved, kind, change, tmp_path):
     with pytest.raises(ValueError, match=r"complete saved model|which no model has") as caught:
         opened(str(tmp_path / "model"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("bart", {"vocab_size": 10**9}),
+        ("bart", {"max_position_embeddings": 10**9}),
+        ("bart", {"encoder_layers": 900, "encoder_ffn_dim": 10**6}),
+        ("see", {"hidden_size": 10**6}),
+        ("fairseq", {"max_position_embeddings": 10**8}),
+    ],
+)
+def test_a_config_that_claims_much(saved, kind, change, tmp_path):
+    """Refused before the library takes memory for it."""
+    shutil.copytree(saved / kind, tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(ValueError, match=r"config\.json claims [\d,]+ bytes of weights") as caught:
+        opened(str(tmp_path / "model"))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_honest_config_is_not_suspected(saved):
+    for kind in ("bart", "fairseq", "see"):
+        assert opened(str(saved / kind)).model.num_parameters() > 0

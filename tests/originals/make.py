@@ -1,10 +1,10 @@
-"""Golden outputs from the originals' own code: ``python -m tests.originals.make NAME CHECKOUT``
-writes ``NAME.json``.
+"""Golden outputs from the originals' own code: ``python -m tests.originals.make NAME CHECKOUT
+[PYTHON]`` writes ``NAME.json``.
 
-NAME is ``see``, ``see_port``, ``captioner`` or ``fairseq``; CHECKOUT a work tree of the repository
-that README.md names. Nothing of theirs is kept here but the numbers that it gave. Modules that they
-import and that do not matter for a search (TensorFlow's flags, CUDA, loaders) are replaced by empty
-ones.
+NAME is ``see``, ``see_port``, ``presumm``, ``captioner`` or ``fairseq``; CHECKOUT a work tree of
+the repository that README.md names; PYTHON, for ``see`` and ``presumm``, one that has the libraries
+of their time. Nothing of theirs is kept here but the numbers that it gave. Modules that they import
+and that do not matter for a search (CUDA, loaders) are replaced by empty ones.
 """
 
 import builtins
@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import json
 import math
+import subprocess
 import sys
 import tempfile
 import types
@@ -26,6 +27,7 @@ from tests.checkpoints import (
     fairseq_twin,
     test_fairseq_bart,
     test_fairseq_transformer,
+    test_presumm,
     test_see,
     test_top_down,
 )
@@ -50,85 +52,81 @@ def source(name, file):
     return made
 
 
-# See: beam_search.py as it is. TensorFlow 1 does not install on today's Python, so a step of the
-# decoder is written here from attention_decoder.py and model.py (decode_onestep): an oracle of our
-# own for the step, the original for the search.
+# See and PreSumm: all of their code as it is, run by a Python of its time. It is shown a folder.
 
 
-class Stepping:
-    """``run_encoder`` and ``decode_onestep`` of See's model for one article."""
-
-    def __init__(self, w, ids, extended):
-        self.w, self.ids, self.extended = w, ids, extended
-
-    def run_encoder(self, sess, batch):
-        h, c, self.memory = encoded(self.w, self.ids)
-        return self.memory, SimpleNamespace(c=c, h=h)
-
-    def attend(self, h, c, coverage):
-        """attention(): context vector, distribution, coverage."""
-        w, p = self.w, test_see.DECODER
-        features = self.memory @ w[f"{p}/W_h"][0, 0] + test_see.linear(w, "/Attention", c, h)
-        if coverage is not None:
-            features = features + coverage[:, None] * w[f"{p}/coverage/w_c"][0, 0, 0]
-        spread = (torch.tanh(features) @ w[f"{p}/v"]).softmax(0)
-        return spread @ self.memory, spread, None if coverage is None else coverage + spread
-
-    def decode_onestep(
-        self, sess, batch, latest_tokens, enc_states, dec_init_states, prev_coverage
-    ):
-        covered = f"{test_see.DECODER}/coverage/w_c" in self.w
-        ids, scores, states, spreads, gates, coverages = [], [], [], [], [], []
-        for token, state, before in zip(latest_tokens, dec_init_states, prev_coverage, strict=True):
-            before = torch.as_tensor(before, dtype=torch.float32) if covered else None
-            context, _, coverage = self.attend(state.h, state.c, before)  # initial_state_attention
-            x = test_see.linear(self.w, "", self.w["seq2seq/embedding/embedding"][token], context)
-            h, c = test_see.cell(self.w, f"{test_see.DECODER}/lstm_cell", x, state.h, state.c)
-            context, spread, _ = self.attend(h, c, coverage)  # "don't allow coverage to update"
-            row, gate = written(self.w, self.extended, x, h, c, context, spread)
-            top = row.topk(2 * tiny.BEAMS)
-            ids.append(top.indices.numpy())
-            scores.append(top.values.log().numpy())
-            states.append(SimpleNamespace(c=c, h=h))
-            spreads.append(spread.tolist())
-            gates.append(float(gate))
-            coverages.append(None if coverage is None else coverage.tolist())
-        return np.array(ids), np.array(scores), states, spreads, gates, coverages
+def by(python, script, checkout, tiny_files):
+    """What ``script`` says when ``python`` runs it with a checkout and a folder of these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in tiny_files.items():
+            (Path(folder) / name).write_text(content, encoding="utf-8")
+        subprocess.run([python, HERE / script, checkout.resolve(), folder], check=True)
+        return json.loads((Path(folder) / "made.json").read_text())
 
 
-def encoded(w, ids):
-    words, passes = w["seq2seq/embedding/embedding"], []
-    for way, order in (("fw", range(len(ids))), ("bw", reversed(range(len(ids))))):
-        h = c = torch.zeros(test_see.H)
-        states = [h] * len(ids)
-        for i in order:
-            h, c = test_see.cell(
-                w, f"seq2seq/encoder/bidirectional_rnn/{way}/lstm_cell", words[ids[i]], h, c
-            )
-            states[i] = h
-        passes.append((torch.stack(states), h, c))
-    p = "seq2seq/reduce_final_st"
-    h, c = (
-        torch.relu(
-            torch.cat([passes[0][n], passes[1][n]]) @ w[f"{p}/w_reduce_{s}"]
-            + w[f"{p}/bias_reduce_{s}"]
+def plain(weights):
+    return {name: value.tolist() for name, value in weights.items()}
+
+
+def see(checkout, python):
+    articles = {
+        seed: list(zip(map(test_see.numbers, tiny.articles(seed)), tiny.targets(seed), strict=True))
+        for seed in tiny.SEEDS
+    }
+    weights = {
+        f"{coverage}/{seed}": plain(
+            test_see.tensorflow(test_see.Draw(seed), coverage, sharp=True)[0]
         )
-        for n, s in ((1, "h"), (2, "c"))
-    )
-    return h, c, torch.cat([passes[0][0], passes[1][0]], 1)
+        for coverage in (False, True)
+        for seed in tiny.SEEDS
+    }
+    content = {
+        "weights": weights,
+        "articles": articles,
+        "words": test_see.V,
+        "sizes": {"hidden_dim": test_see.H, "emb_dim": test_see.E},
+        "beam_size": tiny.BEAMS,
+        "max_dec_steps": tiny.LONGEST,
+        "min_dec_steps": tiny.SHORTEST,
+        "target": tiny.TARGET,
+    }
+    return by(python, "old_see.py", checkout, {"tiny.json": json.dumps(content)})
 
 
-def written(w, extended, x, h, c, context, spread):
-    """_calc_final_dist: P of the extended vocabulary, and p_gen."""
-    gate = torch.sigmoid(test_see.linear(w, "/calculate_pgen", context, c, h, x))
-    output = test_see.linear(w, "/AttnOutputProjection", h, context)
-    vocabulary = (
-        output @ w["seq2seq/output_projection/w"] + w["seq2seq/output_projection/v"]
-    ).softmax(0)
-    mixed = torch.cat([gate * vocabulary, torch.zeros(max(max(extended) + 1 - test_see.V, 0))])
-    for i, id in enumerate(extended):
-        mixed[id] = mixed[id] + (1 - gate[0]) * spread[i]
-    return mixed, gate
+def presumm(checkout, python):
+    weights = {
+        seed: {
+            name: value
+            for name, value in plain(tiny.presumm(seed)).items()
+            if not name.endswith((".mask", "pos_emb.pe"))  # which the model has itself
+        }
+        for seed in tiny.SEEDS
+    }
+    width, ffn = test_presumm.WIDTH, 12
+    content = {
+        "weights": weights,
+        "texts": {seed: tiny.stories(seed) for seed in tiny.SEEDS},
+        "beams": tiny.BEAMS,
+        "shortest": tiny.SHORTEST,
+        "longest": tiny.LONGEST,
+        "settings": {
+            **{"encoder": "bert", "max_pos": tiny.POSITIONS, "max_tgt_len": 140, "alpha": 0.95},
+            **{"dec_layers": 2, "dec_hidden_size": width, "dec_heads": test_presumm.HEADS},
+            **{"dec_ff_size": ffn, "dec_dropout": 0.2},
+        },
+        "limits": {
+            **{"min_src_ntokens_per_sent": 0, "max_src_ntokens_per_sent": 200},
+            **{"min_src_nsents": 1, "max_src_nsents": 100},
+            **{"min_tgt_ntokens": 1, "max_tgt_ntokens": 140},
+        },
+        "bert": {
+            **{"vocab_size_or_config_json_file": len(tiny.PIECES), "hidden_size": width},
+            **{"num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": ffn},
+            "max_position_embeddings": tiny.POSITIONS,
+        },
+    }
+    files = {"tiny.json": json.dumps(content), "vocab.txt": "\n".join(tiny.PIECES) + "\n"}
+    return by(python, "old_presumm.py", checkout, files)
 
 
 def vocab():
@@ -137,28 +135,6 @@ def vocab():
 
 
 DATA = {"START_DECODING": "[START]", "STOP_DECODING": "[STOP]", "UNKNOWN_TOKEN": "[UNK]"}
-
-
-def see(checkout):
-    flags = {"beam_size": tiny.BEAMS, "max_dec_steps": tiny.LONGEST, "min_dec_steps": tiny.SHORTEST}
-    flags = SimpleNamespace(FLAGS=SimpleNamespace(**flags))
-    module("tensorflow", app=SimpleNamespace(flags=flags))
-    module("data", **DATA)
-    builtins.xrange = range
-    search = source("beam_search", checkout / "beam_search.py")
-    made = {}
-    for coverage in (False, True):
-        for seed in tiny.SEEDS:
-            w, _ = test_see.tensorflow(test_see.Draw(seed), coverage, sharp=True)
-            for n, article in enumerate(tiny.articles(seed)):
-                ids, extended = test_see.numbers(article)
-                batch = SimpleNamespace(enc_batch=np.zeros((tiny.BEAMS, len(ids))))
-                best = search.run_beam_search(None, Stepping(w, ids, extended), vocab(), batch)
-                made[f"{coverage}/{seed}/{n}"] = [
-                    [int(t) for t in best.tokens],
-                    float(best.avg_log_prob),
-                ]
-    return made
 
 
 # The port: its model and its search, both as they are.
@@ -351,13 +327,21 @@ class Dictionary:
         return 3
 
 
-def main(name, checkout):
-    made = {"see": see, "see_port": see_port, "captioner": captioner, "fairseq": fairseq}[name](
-        Path(checkout)
-    )
-    assert all(math.isfinite(score) for _, score in made.values())
+def main(name, checkout, *python):
+    makers = {
+        "see": see,
+        "see_port": see_port,
+        "presumm": presumm,
+        "captioner": captioner,
+        "fairseq": fairseq,
+    }
+    made = makers[name](Path(checkout), *python)
+    numbers = [x for row in made.values() for x in row if isinstance(x, float)]
+    assert all(math.isfinite(x) for x in numbers)
     lines = ",\n".join(
-        f"  {json.dumps(key)}: [{ids}, {round(score, 5)}]" for key, (ids, score) in made.items()
+        f"  {json.dumps(key)}: "
+        + json.dumps([round(x, 5) if isinstance(x, float) else x for x in row])
+        for key, row in made.items()
     )
     (HERE / f"{name}.json").write_text("{\n" + lines + "\n}\n")
 

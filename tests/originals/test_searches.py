@@ -1,5 +1,5 @@
-"""Best hypotheses of the originals' own searches, found by ours on the imported models, every one
-of them."""
+"""Ids, log-probabilities and best hypotheses of the originals' own code, given by ours on the
+imported models, every one of them."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,24 @@ import torch
 from dwindle.checkpoints.opening import opened
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
-from tests.checkpoints import test_fairseq_bart, test_fairseq_transformer, test_see, test_top_down
+from tests.checkpoints import (
+    test_fairseq_bart,
+    test_fairseq_transformer,
+    test_presumm,
+    test_see,
+    test_top_down,
+)
 from tests.originals import tiny
 
 LENGTHS = {"beams": tiny.BEAMS, "max_length": tiny.LONGEST}
 SEE = {**LENGTHS, "min_length": tiny.SHORTEST, "length_norm": "average", "cut": "last"}
+PRESUMM = {
+    **LENGTHS,
+    "min_length": tiny.SHORTEST,
+    "length_norm": "gnmt",
+    "alpha": 0.95,
+    "stopping": "top",
+}
 CAPTIONER = {**LENGTHS, "length_norm": "none", "stopping": "bound"}
 FAIRSEQ = {**LENGTHS, "min_length": tiny.SHORTEST, "length_norm": "alpha"}
 
@@ -56,6 +69,52 @@ def test_see_and_its_port(name, layout, coverage, tmp_path):
         plain += sum(a == b for a, b in zip(others, right, strict=True))
     if (name, coverage) != ("see_port", False):  # which begins as in training
         assert plain < tiny.EACH * len(tiny.SEEDS)  # else the comparison would prove little
+
+
+@pytest.mark.parametrize("coverage", [False, True])
+def test_what_see_says_of_a_target(coverage, tmp_path):
+    """The loss of training for one article: the mean of -log P over the words of its target."""
+    told = golden("see")
+    for seed in tiny.SEEDS:
+        (tmp_path / str(seed)).mkdir()
+        test_see.write(tmp_path / str(seed), "tensorflow", coverage, seed=seed, sharp=True)
+        found = opened(tmp_path / str(seed))
+        pairs = zip(tiny.articles(seed), tiny.targets(seed), strict=True)
+        for n, (article, target) in enumerate(pairs):
+            ids = [{0: 1, 1: 0}.get(i, i) for i in target]
+            batch = found.codec.collate([found.codec.encode(article)])
+            with torch.no_grad():
+                read = torch.tensor([[test_see.START, *ids[:-1]]])
+                rows = found.model(**batch, decoder_input_ids=read).logits[0].log_softmax(-1)
+            loss = -rows[range(len(ids)), ids].mean()
+            assert float(loss) == pytest.approx(told[f"{coverage}/{seed}/{n}"][2], abs=3e-5)
+
+
+def test_presumm_as_it_reads_and_writes(tmp_path):
+    told, blocked = golden("presumm"), {"block_ngrams": 3, "block_by": "words"}
+    for seed in tiny.SEEDS:
+        (tmp_path / str(seed)).mkdir()
+        test_presumm.write(tmp_path / str(seed), tiny.presumm(seed), tiny.PIECES, longest=140)
+        found = opened(tmp_path / str(seed))
+        sources = []
+        for n, (source, target) in enumerate(tiny.stories(seed)):
+            ids, read, log_p, _, _ = told[f"{seed}/{n}"]
+            row = found.codec.encode("\n".join(source), "\n".join(target))
+            assert (row["input_ids"], row["labels"]) == (ids, read[1:])
+            batch = found.codec.collate([{k: v for k, v in row.items() if k != "labels"}])
+            with torch.no_grad():
+                logits = found.model(**batch, decoder_input_ids=torch.tensor([read[:-1]])).logits
+            rows = logits[0].log_softmax(-1)
+            found_p = float(rows[range(len(read) - 1), read[1:]].sum())
+            assert found_p == pytest.approx(log_p, abs=3e-4)
+            sources.append("\n".join(source))
+        for place, more in ((3, {}), (4, blocked)):
+            rows = searched(found, sources, DecodingSettings(**PRESUMM, **more))
+            for n, row in enumerate(rows):
+                right = told[f"{seed}/{n}"][place]
+                # all of its hypotheses were blocked: it takes whatever comes first, padding
+                if 0 not in right:
+                    assert until(row, test_presumm.END)[1:] == right
 
 
 def test_the_captioner(tmp_path):

@@ -5,6 +5,7 @@
 
 import random
 
+from tests.checkpoints import test_presumm
 from tests.checkpoints import test_see as see
 from tests.checkpoints.kit import Draw
 from tests.checkpoints.test_top_down import D
@@ -14,6 +15,10 @@ EACH = 10
 """Sources for each seed."""
 BEAMS = 3
 SHORTEST, LONGEST = 3, 12
+TARGET = 5
+"""Words of a target for a pointer-generator, its end among them."""
+PIECES = [*test_presumm.WORDS, "u", "##.", "dog"]
+POSITIONS = 64
 ENDING = 0.5
 """How much models of fairseq lean to an end: some outputs reach the greatest length."""
 
@@ -23,6 +28,36 @@ def articles(seed):
     draw = random.Random(seed)
     words = [*see.WORDS, "zork", "ork"]
     return [" ".join(draw.choices(words, k=draw.randint(4, 9))) for _ in range(EACH)]
+
+
+def targets(seed):
+    """A target for each article, in See's numbers, some of its words outside the vocabulary."""
+    draw, made = random.Random(100 + seed), []
+    for article in articles(seed):
+        words = sorted(set(see.numbers(article)[1]))
+        made.append([*draw.choices([*words, 4, 5, 6], k=TARGET - 1), see.STOP])
+    return made
+
+
+def stories(seed):
+    """Sentences of a source and of a target for PreSumm; the vocabulary lacks some of the words."""
+    draw = random.Random(seed)
+    words = ["a", "cat", "cats", "sat", ".", "u.s.", "dog", "sats", "zork", "sat,"]
+
+    def text():
+        return [
+            " ".join(draw.choices(words, k=draw.randint(2, 5))) for _ in range(draw.randint(1, 3))
+        ]
+
+    return [(text(), text()) for _ in range(EACH)]
+
+
+def presumm(seed):
+    """Weights of a PreSumm that rarely ends and never writes padding, as a trained one would."""
+    made = test_presumm.weights(Draw(seed), POSITIONS, PIECES)
+    made["generator.0.bias"][test_presumm.END] -= 1
+    made["generator.0.bias"][0] -= 30
+    return made
 
 
 def images(seed):

@@ -24,8 +24,6 @@ _ESCAPED = {
 """Signs as Moses' tokenizer writes them."""
 _POSITIONS = 1024
 _OTHER = {
-    "encoder_normalize_before": "norms before its layers",
-    "decoder_normalize_before": "norms before its layers",
     "encoder_learned_pos": "learned positions",
     "decoder_learned_pos": "learned positions",
     "no_token_positional_embeddings": "no positions",
@@ -78,6 +76,8 @@ def _config(given: dict[str, Any], learned: dict[str, Tensor], file: Path) -> Fa
         share_encoder_decoder_embeddings=joined,
         tie_word_embeddings=tied,
         scale_embedding=True,
+        encoder_normalize_before=bool(given.get("encoder_normalize_before")),
+        decoder_normalize_before=bool(given.get("decoder_normalize_before")),
         max_position_embeddings=max(lengths),
         forced_eos_token_id=None,
     )
@@ -96,7 +96,7 @@ def _named(learned: dict[str, Tensor], config: FairseqConfig) -> dict[str, Tenso
 
 
 def _codec(checkpoint: Checkpoint, config: FairseqConfig) -> SubwordCodec:
-    codes = merges(checkpoint.beside("bpecodes", "code", "*.codes", what="the BPE codes"))
+    codes = merges(checkpoint.beside("bpecodes", "code", "*.code", "*.codes", what="the BPE codes"))
     sizes = config.vocab_size, config.decoder_vocab_size
     vocabularies = [
         {_piece(symbol): i for i, symbol in enumerate(_symbols(file, size))}

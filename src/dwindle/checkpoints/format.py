@@ -108,6 +108,8 @@ def made(
     whole = {name: _whole(weights.pop(name)) for name in list(weights)}
     with bars_on_terminals():
         model = kind.from_pretrained(None, config=config, state_dict=whole, dtype=torch.float32)
+    # without a folder the library calls it "None"
+    model.name_or_path = model.config.name_or_path = str(file)
     # the library takes computed positions for weights to learn
     for name, p in twin.named_parameters():
         model.get_parameter(name).requires_grad_(p.requires_grad)

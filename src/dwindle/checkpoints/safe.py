@@ -21,7 +21,8 @@ from typing import IO, Any
 
 _SHELLS = (
     *("argparse.Namespace", "fairseq.", "omegaconf.", "models.optimizers.", "torch.optim."),
-    *("numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype", "torch.device"),
+    *("numpy.core.multiarray.", "numpy._core.multiarray.", "numpy.dtype", "numpy.ndarray"),
+    "torch.device",
 )
 """Names, or their beginnings, of objects beside weights that are read as a ``Shell``."""
 _NEW_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}

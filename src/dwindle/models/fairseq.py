@@ -1,20 +1,44 @@
 """``FairseqTransformer``: the Transformer of translation exactly as fairseq computes it.
 
 Marian's classes in `transformers` have its layers (norms after the residuals, scaled embeddings,
-joined or separate vocabularies); what they lack is fairseq's sinusoids. Published checkpoints of
-Ott et al. (2018) open as this model.
+joined or separate vocabularies); what they lack is fairseq's sinusoids, and norms before the
+layers, for those who set ``--encoder-normalize-before`` or ``--decoder-normalize-before``.
+Published checkpoints of Ott et al. (2018) open as this model.
 """
 
+from typing import Any
+
+from torch import nn
 from transformers import MarianConfig, MarianMTModel
+from transformers.models.marian.modeling_marian import MarianDecoderLayer, MarianEncoderLayer
+from transformers.models.pegasus.modeling_pegasus import PegasusDecoderLayer, PegasusEncoderLayer
 
 from dwindle.models.library import no_init_weights
 from dwindle.models.sinusoids import FairseqSinusoids
 
 
 class FairseqConfig(MarianConfig):
-    """Marian's settings."""
+    """Marian's settings.
+
+    ``encoder_normalize_before``, ``decoder_normalize_before``: True if norms stand before the parts
+    of each layer, and one after the last (default False: a norm after each part).
+    """
 
     model_type = "dwindle-fairseq"
+    encoder_normalize_before = False
+    decoder_normalize_before = False
+
+
+class _EncoderLayer(MarianEncoderLayer):
+    """A layer with its norms first: Pegasus has the same weights in that order."""
+
+    forward = PegasusEncoderLayer.forward
+
+
+class _DecoderLayer(MarianDecoderLayer):
+    """Likewise."""
+
+    forward = PegasusDecoderLayer.forward
 
 
 class FairseqTransformer(MarianMTModel):
@@ -25,6 +49,28 @@ class FairseqTransformer(MarianMTModel):
     def __init__(self, config: FairseqConfig) -> None:
         with no_init_weights():  # Marian computes its own sinusoids one number at a time
             super().__init__(config)
-        for part in (self.model.encoder, self.model.decoder):
+        encoder, decoder = self.model.encoder, self.model.decoder
+        for part in (encoder, decoder):
             part.embed_positions = FairseqSinusoids(config.max_position_embeddings, config.d_model)
+        if config.encoder_normalize_before:
+            layers = [_EncoderLayer(config) for _ in range(config.encoder_layers)]
+            _norm_first(encoder, layers, config.d_model)
+        if config.decoder_normalize_before:
+            layers = [_DecoderLayer(config, layer_idx=i) for i in range(config.decoder_layers)]
+            _norm_first(decoder, layers, config.d_model)
         self.post_init()
+
+
+def _norm_first(part: nn.Module, layers: list[Any], width: int) -> None:
+    """Give an encoder or decoder such layers, and the norm that follows them."""
+    part.layers = nn.ModuleList(layers)
+    part.layer_norm = nn.LayerNorm(width)
+    part.register_forward_hook(_normed)
+
+
+def _normed(part: Any, _: Any, output: Any) -> Any:
+    """What an encoder or decoder gives, its states normed."""
+    if isinstance(output, tuple):
+        return (part.layer_norm(output[0]), *output[1:])
+    output.last_hidden_state = part.layer_norm(output.last_hidden_state)
+    return output

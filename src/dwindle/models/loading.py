@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any
 from dwindle.attaching import saved
 
 _MOST_LAYERS = 1000
+_WEIGHTS = (".safetensors", ".bin")
+"""Endings of files that hold weights."""
+_FLOAT = 4
+"""Bytes of a weight in memory, at most."""
+_QUANTISED = 8
+"""Numbers of four bits are this much smaller in a file."""
+_SLACK = 200_000_000
+"""Bytes that a model may have beyond twice its files: what is computed, and new heads."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -36,7 +44,10 @@ def from_pretrained(name: str | Path, auto_class: Any = None, **kwargs: Any) -> 
     """
     _check_layers(Path(name))
     try:
-        return saved.from_pretrained(name, auto_class or _own(name, kwargs), **kwargs)
+        kind = auto_class or _own(name, kwargs)
+        if Path(name).is_dir() and not {"config", "gguf_file", "subfolder"} & kwargs.keys():
+            _check_size(Path(name), kind)
+        return saved.from_pretrained(name, kind, **kwargs)
     except (OSError, ValueError, ImportError):
         raise
     except Exception as error:
@@ -70,6 +81,46 @@ def _check_layers(folder: Path) -> None:
             raise ValueError(
                 f"{config} says {name}: {value}, which no model has: get the folder again"
             )
+
+
+def _check_size(folder: Path, kind: Any) -> None:
+    """The library takes memory for all that a config claims before it finds that the file has other
+    weights. Here the model is made on the meta device first, where it takes none, and compared with
+    the size of its files."""
+    import torch
+    import transformers
+    from transformers import AutoConfig, PreTrainedModel
+    from transformers.utils import logging
+
+    from dwindle.models.library import no_init_weights
+
+    stored = sum(file.stat().st_size for end in _WEIGHTS for file in folder.glob(f"*{end}"))
+    if not stored:
+        return
+    said = logging.get_verbosity()
+    logging.set_verbosity_error()  # what is wrong with a config is told once, when it is loaded
+    try:
+        own = isinstance(kind, type) and issubclass(kind, PreTrainedModel)
+        config = (kind.config_class if own else AutoConfig).from_pretrained(folder)
+        config._attn_implementation = "eager"  # in place of the gate of a saved rule
+        if kind is None:
+            kind = getattr(transformers, (config.architectures or [""])[0])
+            own = True
+        with torch.device("meta"), no_init_weights():
+            twin = kind(config) if own else kind.from_config(config)
+        twin.tie_weights()
+        size = sum(_FLOAT * x.numel() for x in (*twin.parameters(), *twin.buffers()))
+    except Exception:
+        return  # told by whoever loads it
+    finally:
+        logging.set_verbosity(said)
+    if getattr(config, "quantization_config", None):
+        stored *= _QUANTISED
+    if size > 2 * stored + _SLACK:
+        raise ValueError(
+            f"{folder} is no whole saved model: its config.json claims {size:,} bytes of weights, "
+            f"and its files have {stored:,}: get the folder again"
+        )
 
 
 def _own(name: str | Path, kwargs: dict[str, Any]) -> Any:
