@@ -45,6 +45,12 @@ def objection(call: Call) -> str | None:
         return f"it has no code for a scale that is not positive ({call.scale})"
     if max(call.query.shape[3], call.value.shape[3]) > _LARGEST:
         return f"it has no code for heads of more than {_LARGEST}"
+    if torch.compiler.is_compiling():
+        return "torch.compile cannot look into it"
+    if transformed(*call.tensors()):
+        return UNTRANSFORMED
+    if call.query.is_cuda and not torch.cuda.is_available():
+        return "there is no GPU here, the tensors are fake"
     if call.query.is_cuda and torch.version.hip is None:
         generation = torch.cuda.get_device_capability(call.query.device)[0]
         exact = torch.get_float32_matmul_precision() == "highest"
@@ -52,10 +58,6 @@ def objection(call: Call) -> str | None:
         unfit = card_objection(generation, call.query.dtype, size, exact, call.differentiates())
         if unfit is not None:
             return unfit
-    if torch.compiler.is_compiling():
-        return "torch.compile cannot look into it"
-    if transformed(*call.tensors()):
-        return UNTRANSFORMED
     return _fault(call.query.device, call.query.dtype)
 
 

@@ -78,7 +78,7 @@ class Problem(NamedTuple):
     """None: there is no PTX here to write log2 in."""
 
 
-class Place(NamedTuple):
+class TilePlace(NamedTuple):
     """A tile of one head: source positions down and target rows across, each in a shape of its own
     that the other is broadcast to."""
 
@@ -278,7 +278,7 @@ def _passed_back(keep, more, start):
 @triton.jit
 def _place(unit, rows, positions, x):
     """A tile of the head ``unit``."""
-    return Place(unit, (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64), rows, positions)
+    return TilePlace(unit, (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64), rows, positions)
 
 
 @triton.jit
