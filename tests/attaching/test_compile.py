@@ -7,6 +7,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 import dwindle
+from dwindle.core.backends import polynomial
 from tests.attaching.prompts import batch, made
 from tests.attaching.small import RULE, bart, generated, same, source, target
 
@@ -43,6 +44,18 @@ def test_forward_and_backward(rule):
     compiled.square().mean().backward()
     for name, p in model.named_parameters():
         torch.testing.assert_close(p.grad, gradients[name], rtol=1e-7, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("rule", [RULE, "training-free"])
+def test_export(rule):
+    """The graph is made with fake tensors, so polynomials that are fitted then need real ones."""
+    polynomial.terms.cache_clear()
+    model = attached(rule)
+    inputs = {**source(), "decoder_input_ids": target(), "use_cache": False}
+    with torch.no_grad():
+        exported = torch.export.export(model, (), inputs, strict=False).module()
+        torch.testing.assert_close(exported(**inputs).logits, out(model))
+    assert all(type(number) is float for number in polynomial.terms(0.5))
 
 
 @pytest.mark.parametrize("beams", BEAMS)

@@ -20,9 +20,13 @@ pytestmark = pytest.mark.skipif(
 FREE = "training-free"
 LENGTHS = (9, 6, 7, 9)
 CASES = [
-    (how, rule, checkpointing)
+    (how, rule, checkpointing, None)
     for how in ("ddp", "fsdp")
     for rule, checkpointing in ((RULE, False), (FREE, True))
+]
+# the paths that a GPU may take where its kernels step aside
+CASES += [
+    (how, RULE, False, backend) for how in ("ddp", "fsdp") for backend in ("chunked", "eager")
 ]
 
 
@@ -65,11 +69,12 @@ def worker(folder: Path) -> None:
     distributed.destroy_process_group()
 
 
-def run(how: str, rule: str, checkpointing: bool, rank: int) -> dict[str, Any]:
+def run(how: str, rule: str, checkpointing: bool, backend: str | None, rank: int) -> dict[str, Any]:
     from torch import distributed
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
+    os.environ["DWINDLE_BACKEND"] = backend or ""
     model = prepared(rule, checkpointing)
     whole = DistributedDataParallel(model) if how == "ddp" else model
     if how == "fsdp":
@@ -124,7 +129,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_two_processes(case, folder):
-    _, rule, checkpointing = case
+    _, rule, checkpointing, _ = case
     out = torch.load(folder / f"{CASES.index(case)}.pt")
     loss, gradients = alone(rule, checkpointing)
     torch.testing.assert_close(out["loss"], loss)

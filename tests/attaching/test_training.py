@@ -161,6 +161,43 @@ def test_low_precision(dtype, whole, rule):
     assert off(model) < 3 * plain + 1e-3
 
 
+@pytest.mark.parametrize("backend", ["chunked", "eager"])
+@pytest.mark.parametrize("rule", [RULE, "training-free"])
+def test_float16_with_a_scaled_loss(rule, backend, monkeypatch):
+    """Gradients that float16 alone would lose come through, unscaled as in float32; a step whose
+    gradients overflow is left out, and the scale is halved."""
+    monkeypatch.setenv("DWINDLE_BACKEND", backend)
+    model = bart(init_std=0.15)
+    dwindle.attach(model, rule)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    inputs = {**source(), "decoder_input_ids": target()}
+
+    def loss() -> torch.Tensor:  # so small that its gradients are below float16's smallest number
+        return 1e-4 * model(**inputs).logits.float().square().mean()
+
+    def gradients() -> torch.Tensor:
+        return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+    loss().backward()
+    right = gradients()
+    optimiser.zero_grad()
+    with torch.autocast("cpu", torch.float16):
+        scaled = scaler.scale(loss())
+    scaled.backward()
+    scaler.unscale_(optimiser)
+    assert (gradients() - right).norm() / right.norm() < 0.02
+    scaler.step(optimiser)
+    scaler.update()
+    assert scaler.get_scale() == 2.0**12
+    before = model.get_output_embeddings().weight.detach().clone()
+    next(model.parameters()).grad.fill_(float("inf"))
+    scaler.step(optimiser)
+    scaler.update()
+    assert scaler.get_scale() == 2.0**11
+    torch.testing.assert_close(model.get_output_embeddings().weight, before)
+
+
 def test_low_precision_generates():
     model = bart().to(torch.bfloat16)
     dwindle.attach(model, RULE)

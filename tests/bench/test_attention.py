@@ -7,6 +7,9 @@ import pytest
 from dwindle.bench import attention as bench
 from dwindle.bench.table import table
 from dwindle.cli.main import main
+from dwindle.core import functional
+from dwindle.core.backends import fastest
+from dwindle.system import cache
 
 TINY = (1, 2, 3, 5, 8)
 
@@ -21,6 +24,24 @@ def test_rows_have_a_control_and_ratios_of_the_same_run():
     assert sdpa.forward_to_sdpa == 1
     assert chunked.both_to_sdpa == pytest.approx(chunked.both / sdpa.both)
     assert chunked.forward_to_eager == pytest.approx(chunked.forward / eager.forward)
+
+
+def test_the_choice_is_explained(monkeypatch, tmp_path):
+    """Each backend with its milliseconds by a clock of the test, the fastest named first."""
+    monkeypatch.setattr(cache, "home", lambda: tmp_path)
+    monkeypatch.setattr(fastest, "_found", {})
+    seconds = {"chunked": 0.002, "eager": 0.001}
+    monkeypatch.setattr(
+        bench, "candidates", lambda call: {name: functional.BACKENDS[name] for name in seconds}
+    )
+    names = iter(seconds)
+    monkeypatch.setattr(fastest, "_seconds", lambda call, backend: seconds[next(names)])
+    assert bench.explain(TINY, ["dim:log"], "cpu") == [
+        "dim:log: eager (chunked 2.000, eager 1.000 ms)"
+    ]
+    assert bench.explain(TINY, ["dim:log"], "cpu") == [
+        "dim:log: eager (chunked 2.000, eager 1.000 ms)"
+    ], "it was timed again"
 
 
 def test_a_step_has_no_backward():

@@ -1,7 +1,7 @@
 """The comparison that every backend goes through.
 
-``backend_matrix.py BACKEND`` runs a short one, ``backend_matrix.py 64`` one of the CPU kernel with
-such vectors.
+``backend_matrix.py BACKEND`` runs a short one, ``backend_matrix.py BACKEND precision`` one of
+rounding errors, ``backend_matrix.py 64`` one of the CPU kernel with such vectors.
 """
 
 import sys
@@ -161,6 +161,117 @@ def compare_some(backend: str) -> None:
     for rule, name, shape in FOR_TRITON:
         compare(backend, rule, shape, name, torch.float32)
     one_by_one(backend)
+    compare_tiles(backend)
+    far_below_zero(backend)
+
+
+def far_below_zero(backend: str) -> None:
+    """Where every score is far below zero, no position beyond the last of a tile outweighs them."""
+    q, k, v = (torch.randn(1, 1, n, 8) for n in (5, 17, 17))
+    bias = torch.full((1, 1, 5, 17), -1e9)
+    for inputs, given in (((q, k, v), {"bias": bias}), ((q.abs() + 20, -k.abs() - 20, v), {})):
+        query = inputs[0].requires_grad_()
+        context, after = dwindle.attention(
+            query, *inputs[1:], rule="dim:log", backend=backend, **given
+        )
+        right, covered = dwindle.attention(*inputs, rule="dim:log", backend="eager", **given)
+        torch.testing.assert_close(context, right, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(after.total, covered.total, atol=1e-3, rtol=1e-3)
+        (gradient,) = torch.autograd.grad(context.sum(), query)
+        assert gradient.isfinite().all()
+
+
+def compare_tiles(backend: str) -> None:
+    """Every tile of the forward pass, whose first choice alone the interpreter takes."""
+    from dwindle.core.backends import triton_tiles
+
+    chosen = triton_tiles.choices
+    half = [chosen("forward", width, 2, simple=True) for width in (64, 128)]
+    for tile in {str(x.sizes): x for tiles in half for x in tiles}.values():
+        triton_tiles.choices = lambda name, *rest, tile=tile: (
+            [tile] if name == "forward" else chosen(name, *rest)
+        )
+        compare(backend, "dydim:log,power(0.5)", (1, 1, 1, 70, 70, 8, 8), "coverage", torch.float32)
+    triton_tiles.choices = chosen
+
+
+def compare_precision(backend: str) -> None:
+    """In half precision, gradients are as near to float64 as SDPA's are (relative errors, the mean
+    of some draws). The context is a little less near: SDPA rounds attention before it is divided by
+    its sum, so that the largest is 1 and exact; a rule needs it divided."""
+    torch.set_num_threads(1)
+    teach_bfloat16()
+    shape, limits = (1, 2, 2, 48, 64, 16, 16), torch.tensor([1.4, 1.05, 1.05, 1.1])
+    for dtype in (torch.bfloat16, torch.float16):
+        draws = [tensors(seed, shape, dtype) for seed in range(3)]
+        sdpa = sum(errors("sdpa", "plain", draw) for draw in draws) / len(draws)
+        for rule in ("plain", "dim:power(0.65)", "dydim:log,power(0.5)"):
+            found = sum(errors(backend, rule, draw) for draw in draws) / len(draws)
+            told = [f"{100 * x:.3f} % ({100 * y:.3f} %)" for x, y in zip(found, sdpa, strict=True)]
+            print(f"{dtype} {rule}, of context, query, key, value (SDPA): {', '.join(told)}")
+            assert (found <= limits * sdpa).all(), f"{rule} {dtype}: {found} is more than {sdpa}"
+
+
+def teach_bfloat16() -> None:
+    """Triton's interpreter keeps bfloat16 as bits. It multiplies those, and cuts numbers off to get
+    them; a GPU multiplies values and rounds."""
+    import numpy as np
+    from triton.runtime import interpreter
+
+    builder, tl = type(interpreter.interpreter_builder), interpreter.tl
+    multiply, cast = builder.create_dot, builder.cast_impl
+
+    def valued(x):
+        if x.dtype.scalar.name != "bf16":
+            return x
+        return interpreter.TensorHandle(
+            (x.data.astype(np.uint32) << 16).view(np.float32), tl.float32
+        )
+
+    def rounded(self, x, kind):
+        if kind.scalar.name != "bf16" or x.dtype.scalar.name != "fp32":
+            return cast(self, x, kind)
+        bits = torch.tensor(x.data).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+        return interpreter.TensorHandle(bits, kind.scalar)
+
+    builder.create_dot = lambda self, a, b, *rest: multiply(self, valued(a), valued(b), *rest)
+    builder.cast_impl = builder.create_fp_trunc = rounded
+
+
+def errors(backend: str, rule: str, draw: list[torch.Tensor]) -> torch.Tensor:
+    """Errors of the context and the gradients of query, key and value, relative to those in
+    float64 of the same numbers."""
+    generator = torch.Generator().manual_seed(2)
+    weights = torch.randn(draw[0].shape, generator=generator).to(draw[0].dtype)
+    results = []
+    for exact in (False, True):
+        if backend == "sdpa" and not exact:
+            results.append(sdpa_on_a_gpu(*draw, weights))
+            continue
+        inputs = [(x.double() if exact else x).clone().requires_grad_() for x in draw]
+        name = "eager" if exact else backend
+        context, _ = dwindle.attention(*inputs, rule=rule, backend=name)
+        gradients = torch.autograd.grad(context, inputs, weights.to(context.dtype))
+        results.append([x.detach() for x in (context, *gradients)])
+    pairs = zip(*results, strict=True)
+    return torch.stack([(x.double() - right).norm() / right.norm() for x, right in pairs])
+
+
+def sdpa_on_a_gpu(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, weights: torch.Tensor
+) -> list[torch.Tensor]:
+    """Context and gradients as FlashAttention rounds them: operands of products to the dtype of the
+    inputs, sums in float32. SDPA on a CPU does not round the attention."""
+    dtype, scale = query.dtype, query.shape[-1] ** -0.5
+    q, k, v, g = (x.float() for x in (query, key, value, weights))
+    scores = q @ k.mT * scale
+    raised = (scores - scores.amax(-1, keepdim=True)).exp()
+    context = (raised.to(dtype).float() @ v / raised.sum(-1, keepdim=True)).to(dtype)
+    attention = scores.softmax(-1)
+    delta = (g * context.float()).sum(-1, keepdim=True)
+    ds = (attention * (g @ v.mT - delta)).to(dtype).float()
+    dv = attention.to(dtype).float().mT @ g
+    return [context, *((x.to(dtype)) for x in (ds @ k * scale, ds.mT @ q * scale, dv))]
 
 
 def compare_all(backend: str) -> None:
@@ -228,6 +339,8 @@ if __name__ == "__main__":
         compare_vectors_of(int(sys.argv[1]))
     elif sys.argv[2:] == ["all"]:
         compare_all(sys.argv[1])
+    elif sys.argv[2:] == ["precision"]:
+        compare_precision(sys.argv[1])
     else:
         compare_some(sys.argv[1])
     print("agree")

@@ -39,20 +39,25 @@ def test_numbers_of_every_rule_and_option():
     assert interpreted("backend_matrix.py", "triton", "all").split()[-1] == "agree"
 
 
+def test_errors_no_larger_than_those_of_sdpa():
+    assert interpreted("backend_matrix.py", "triton", "precision").split()[-1] == "agree"
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_code_for_cards_that_are_not_here(target):
     from dwindle.bench import compiled
-    from dwindle.core.backends.triton_tiles import choices
 
     launches = compiled.launches("dydim:log,power(0.5)", torch.bfloat16, 64)
     assert [x.name for x in launches] == ["norms", "forward", "backward_values", "backward_scores"]
     depths = {}
     for launch in launches:
-        found = compiled.compiled(launch, choices(launch.name, 64, 2)[0], target)
+        found = compiled.compiled(launch, launch.tiles[0], target)
         assert not found.faults()
         assert found.blocks >= 2
         assert found.tensor > 0
         depths[launch.name] = found.depth
+        if launch.name == "forward":
+            assert found.loop < 36  # 31; 56 with a scan through shared memory for every 16 rows
     # Multiplications for each element of a tile: 1, 2, 3 and 4 products with heads of 64, all on
     # tensor cores.
     assert depths == {"norms": 64, "forward": 128, "backward_values": 192, "backward_scores": 256}
@@ -65,4 +70,44 @@ def test_a_fault_is_named():
     assert good.faults() == []
     assert good.blocks == 2
     bad = Compiled("forward", "sm_80", "", 255, 8, 170000, 128, 0, 10, 2, 30.0, 0.0)
-    assert bad.faults() == ["8 bytes spilled", "170000 bytes of shared memory", "no tensor cores"]
+    assert bad.faults() == [
+        "8 bytes spilled",
+        "170000 bytes of shared memory",
+        "no tensor cores",
+        "one block to a processor",
+    ]
+
+
+def test_counts_that_are_known_are_not_made_again(monkeypatch):
+    from dwindle.bench import compiled
+
+    [launch] = compiled.launches("plain", torch.float16, 64)[:1]
+    known = {}
+    monkeypatch.setattr(compiled, "_built", lambda source, target, options: "a binary")
+    counts = compiled.Compiled("norms", "sm_80", "", 200, 0, 30000, 128, 64, 10, 1, 9.0, 64.0)
+    monkeypatch.setattr(compiled, "counted", lambda *given: counts)
+    first = compiled.compiled(launch, None, "sm_80", known)
+    monkeypatch.delattr(compiled, "_built")
+    assert compiled.compiled(launch, None, "sm_80", known) == first
+    with pytest.raises(NameError):
+        compiled.compiled(launch, None, "sm_90", known)
+    assert "| sm_80 | fp16 | 64 | norms | 1 | all | 200 | 0 |" in compiled.summary(
+        [(compiled.Case("plain", "fp16", 64), first)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("generation", "dtype", "size", "exact", "gradients", "fits"),
+    [
+        (8, torch.bfloat16, 128, True, True, True),
+        (7, torch.float16, 64, False, False, False),
+        (8, torch.float32, 64, False, True, True),
+        (9, torch.float32, 64, True, False, True),
+        (8, torch.float32, 64, True, True, False),
+        (8, torch.float32, 128, False, False, False),
+    ],
+)
+def test_a_card_is_refused_what_does_not_fit(generation, dtype, size, exact, gradients, fits):
+    from dwindle.core.backends.triton import card_objection
+
+    assert (card_objection(generation, dtype, size, exact, gradients) is None) == fits

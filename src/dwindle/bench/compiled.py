@@ -1,13 +1,16 @@
 """The Triton kernels as the compiler leaves them, for cards that are not here: ``make gpu-check``.
 
 Compiles every kernel for every target and counts: tensor-core instructions, registers, spilled
-bytes, shared memory, instructions of a tile. No kernel is run and no time is measured. It knows the
-compiler's files; the numbers that the kernels compute are compared elsewhere
+bytes, shared memory, instructions of a tile. No kernel is run and no time is measured. All of it
+takes hours, so counts can be kept in a file: what did not change is not compiled again. It knows
+the compiler's files; the numbers that the kernels compute are compared elsewhere
 (tests/core/test_triton.py).
 """
 
 import argparse
+import hashlib
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -15,9 +18,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -26,8 +29,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from dwindle.core.backends import triton_kernels, triton_launch, triton_tiles
+from dwindle.core.backends.triton import card_objection
 from dwindle.core.backends.triton_tiles import Tile
 from dwindle.core.functional import checked_call
+from dwindle.runfiles import whole
 
 TARGETS = {
     "sm_75": GPUTarget("cuda", 75, 32),
@@ -50,11 +55,24 @@ _TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with the arguments that a call gave it."""
+    """A kernel with the arguments that a call gave it, and the tiles that it may have (None: what
+    the constants say)."""
 
     name: str
     arguments: tuple[Any, ...]
     constants: dict[str, Any]
+    tiles: tuple[Tile | None, ...] = (None,)
+    gradients: bool = True
+    """False: it is started for a call without gradients."""
+
+
+class Case(NamedTuple):
+    """Call for which a kernel is compiled."""
+
+    name: str
+    """Rule and option."""
+    dtype: str
+    head: int
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,8 @@ class Compiled:
             found.append(f"{self.shared} bytes of shared memory")
         if self.products and not self.tensor:
             found.append("no tensor cores")
+        if self.products and self.blocks < 2 and self.target in ("sm_80", "sm_90"):
+            found.append("one block to a processor")
         return found
 
 
@@ -108,17 +128,18 @@ def launches(
     options: dict[str, Any] | None = None,
     rows: int = 128,
     source: int = 1024,
+    gradients: bool = True,
 ) -> list[Launch]:
-    """The kernels of a call with gradients (without, if it has one row), with their arguments."""
+    """The kernels of a call, with their arguments."""
     found: list[Launch] = []
-    make: dict[str, Any] = {"dtype": dtype, "device": "meta", "requires_grad": rows > 1}
+    make: dict[str, Any] = {"dtype": dtype, "device": "meta", "requires_grad": gradients}
     q, k, v = (torch.empty(4, 16, n, head, **make) for n in (rows, source, source))
     call = checked_call(q, k, v, rule=rule, **(options or {}))
     with _recorded(found):
         context, after = triton_launch.attention(call)
-        if rows > 1:
-            torch.autograd.backward(context.sum() + after.total.sum())
-    return found
+        if gradients:
+            torch.autograd.backward((context, after.total), (context, after.total))
+    return [replace(launch, gradients=gradients) for launch in found]
 
 
 @contextmanager
@@ -126,13 +147,11 @@ def _recorded(found: list[Launch]) -> Iterator[None]:
     """Kernels are written down instead of started."""
 
     def note(kernel: Any, grid: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        found.append(
-            Launch(
-                (kernel.base_fn if hasattr(kernel, "base_fn") else kernel).__name__,
-                arguments,
-                constants,
-            )
-        )
+        tiles: tuple[Tile | None, ...] = (None,)
+        if hasattr(kernel, "base_fn"):  # Triton's own choice among several
+            tiles = tuple(Tile(x.kwargs, x.num_warps, x.num_stages) for x in kernel.configs)
+            kernel = kernel.base_fn
+        found.append(Launch(kernel.__name__, arguments, constants, tiles))
 
     tiles: Any = triton_tiles
     launching: Any = triton_launch
@@ -144,8 +163,11 @@ def _recorded(found: list[Launch]) -> Iterator[None]:
         tiles.launch, launching.launch = kept
 
 
-def compiled(launch: Launch, tile: Tile | None, target: str) -> Compiled:
-    """Compile a kernel for a target with a tile (None: what it was started with)."""
+def compiled(
+    launch: Launch, tile: Tile | None, target: str, known: dict[str, Any] | None = None
+) -> Compiled:
+    """Counts of a kernel compiled for a target with a tile (None: what it was started with), taken
+    from ``known`` if it is there, else added to it."""
     function = getattr(triton_kernels, launch.name)
     constants = dict(launch.constants)
     options = {
@@ -155,24 +177,51 @@ def compiled(launch: Launch, tile: Tile | None, target: str) -> Compiled:
     if tile is not None:
         constants |= tile.sizes
         options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    arguments = [_for(target, x) for x in launch.arguments]
-    if "PRODUCTS" in constants and target in ("sm_80", "sm_90"):
-        constants["PRODUCTS"] = "tf32"
-    binary = build(function, arguments, constants, TARGETS[target], options)
-    sizes = constants["BLOCK"] * constants.get("ROWS", 1)
-    return counted(binary, launch.name, target, sizes)
+    if "CLASS" in constants:
+        constants["CLASS"] = ""  # decides only which tile is tried
+    arguments = [_for(target, launch.name, x) for x in launch.arguments]
+    single = any(x.q.at.dtype == torch.float32 for x in arguments if hasattr(x, "q"))
+    if single and "PRODUCTS" in constants and target in ("sm_80", "sm_90"):
+        # with gradients only tf32 is taken (triton.card_objection)
+        constants["PRODUCTS"] = "tf32" if launch.gradients else "tf32x3"
+    source = _source(function, arguments, constants)
+    key = hashlib.sha256(f"{source.hash()} {target} {options}".encode()).hexdigest()[:16]
+    known = {} if known is None else known
+    if key not in known:
+        binary = _built(source, TARGETS[target], options)
+        sizes = constants["BLOCK"] * constants.get("ROWS", 1)
+        found = asdict(counted(binary, launch.name, target, sizes))
+        shape = [
+            f"{constants.get('ROWS', 1)} x {constants['BLOCK']}",
+            f"{options['num_warps']} warps",
+        ]
+        stages = [f"{options['num_stages']} stages"] if "ROWS" in constants else []
+        known[key] = found | {"tile": ", ".join(shape + stages)}
+    return Compiled(**known[key])
 
 
-def _for(target: str, x: Any) -> Any:
-    return (
-        x._replace(ptx=None) if isinstance(x, triton_kernels.Problem) and target == "gfx942" else x
-    )
+def _for(target: str, name: str, x: Any) -> Any:
+    """An argument as the target gets it, without options that the kernel does not look at."""
+    if not isinstance(x, triton_kernels.Problem):
+        return x
+    if name in ("norms", "step_scores"):
+        x = x._replace(g1=None, g2=None, protected=None, source=None, rows=None, dropout=None)
+    return x._replace(ptx=None) if target == "gfx942" else x
 
 
 def build(
     function: Any, arguments: list[Any], constants: dict[str, Any], target: GPUTarget, options: Any
 ) -> Any:
-    """A compiled kernel, specialised on its arguments as Triton itself would at a call."""
+    """A compiled kernel."""
+    return _built(_source(function, arguments, constants), target, options)
+
+
+def _built(source: ASTSource, target: GPUTarget, options: Any) -> Any:
+    return triton.compile(source, target=target, options={"enable_fp_fusion": True, **options})
+
+
+def _source(function: Any, arguments: list[Any], constants: dict[str, Any]) -> ASTSource:
+    """A kernel specialised on its arguments as Triton itself would at a call."""
     names = function.arg_names
     signature: dict[str, Any] = {}
     fixed: dict[Any, Any] = {}
@@ -182,8 +231,7 @@ def build(
     for name, x in constants.items():
         signature[name] = "constexpr"
         fixed[(names.index(name),)] = x
-    source = ASTSource(fn=function, signature=signature, constexprs=fixed, attrs=hints)
-    return triton.compile(source, target=target, options={"enable_fp_fusion": True, **options})
+    return ASTSource(fn=function, signature=signature, constexprs=fixed, attrs=hints)
 
 
 def _typed(
@@ -348,35 +396,52 @@ def cases(dtype: torch.dtype, short: bool) -> Iterator[tuple[str, str, dict[str,
 
 
 def checked(
-    targets: list[str], heads: list[int], dtypes: list[torch.dtype], short: bool
-) -> Iterator[tuple[str, Compiled]]:
-    """Every kernel, tile, case, dtype, head size and target, with its case by name."""
+    targets: list[str],
+    heads: list[int],
+    dtypes: list[torch.dtype],
+    short: bool,
+    known: dict[str, Any] | None = None,
+) -> Iterator[tuple[Case, Compiled]]:
+    """Every kernel, tile, case, dtype, head size and target."""
     for target in targets:
         for dtype in dtypes:
-            if target == "sm_75" and dtype == torch.bfloat16:
-                continue  # it has none
             for head in heads:
+                if refused(target, dtype, head):
+                    continue
                 for rule, option, given in cases(dtype, short):
-                    seen = launches(rule, dtype, head, given)
-                    seen += [] if short else launches(rule, dtype, head, _one_row(given), rows=1)
-                    for launch in seen:
-                        tiles: list[Any] = [None]
-                        if "CLASS" in launch.constants:
-                            tiles = list(
-                                triton_tiles.choices(
-                                    launch.name, triton_tiles.wide(head), dtype.itemsize
-                                )
+                    for launch in _all_launches(rule, dtype, head, given, short):
+                        for tile in launch.tiles[:1] if short else launch.tiles:
+                            name = f"{rule} {option}".strip()
+                            yield (
+                                Case(name, _TYPES[dtype], head),
+                                compiled(launch, tile, target, known),
                             )
-                        for tile in tiles[:1] if short else tiles:
-                            name = " ".join([rule, option, _TYPES[dtype], str(head)])
-                            yield name, compiled(launch, tile, target)
+
+
+def refused(target: str, dtype: torch.dtype, head: int) -> str | None:
+    """Reason why the kernels do not take heads of a dtype on a target, or None."""
+    if target == "gfx942":
+        return None
+    return card_objection(TARGETS[target].arch // 10, dtype, head, exact=False, gradients=True)
+
+
+def _all_launches(
+    rule: str, dtype: torch.dtype, head: int, given: dict[str, Any], short: bool
+) -> list[Launch]:
+    """Of a call with gradients; of one row, and in float32 of many, without."""
+    found = launches(rule, dtype, head, given)
+    plain = {name: x.detach() if isinstance(x, Tensor) else x for name, x in given.items()}
+    if dtype == torch.float32:
+        found += launches(rule, dtype, head, plain, gradients=False)
+    if not short:
+        found += launches(rule, dtype, head, _one_row(plain), rows=1, gradients=False)
+    return found
 
 
 def _one_row(options: dict[str, Any]) -> dict[str, Any]:
-    """The same options for a single row, without gradients."""
+    """The same options for a single row."""
     cut = {name: x[:, :, :1] if name in ("mask", "bias") else x for name, x in options.items()}
-    cut = {name: x[:, :1] if name == "rows" else x for name, x in cut.items()}
-    return {name: x.detach() if isinstance(x, Tensor) else x for name, x in cut.items()}
+    return {name: x[:, :1] if name == "rows" else x for name, x in cut.items()}
 
 
 def tutorial(path: Path, target: str, head: int) -> list[Compiled]:
@@ -453,7 +518,7 @@ def tutorial(path: Path, target: str, head: int) -> list[Compiled]:
     ]
 
 
-def row(case: str, found: Compiled) -> str:
+def row(case: Case, found: Compiled) -> str:
     """A line of the table."""
     numbers = [
         found.tensor,
@@ -464,10 +529,7 @@ def row(case: str, found: Compiled) -> str:
         found.blocks,
     ]
     cells = [
-        case,
-        found.name,
-        found.target,
-        found.tile,
+        *(case.name, case.dtype, str(case.head), found.name, found.target, found.tile),
         *map(str, numbers),
         f"{found.depth:.0f}",
         f"{found.loop:.1f}",
@@ -476,14 +538,40 @@ def row(case: str, found: Compiled) -> str:
 
 
 _HEAD = (
-    "| case | kernel | target | elements | tensor | fma | registers | spilled | shared | blocks "
-    "| multiplications / element | instructions / element |\n|" + "---|" * 12
+    "| case | dtype | head | kernel | target | tile | tensor | fma | registers | spilled | shared "
+    "| blocks | multiplications / element | instructions / element |\n|" + "---|" * 14
 )
 
 
+def summary(found: list[tuple[Case, Compiled]]) -> str:
+    """One line for each kernel, dtype, head size and target, over all rules, options and tiles:
+    the least or the most, whichever is worse."""
+    groups: dict[tuple[str, str, int, str], list[Compiled]] = {}
+    for case, x in found:
+        groups.setdefault((x.target, case.dtype, case.head, x.name), []).append(x)
+    lines = [
+        "| target | dtype | head | kernel | compiled | tensor cores | registers | spilled | "
+        "shared | blocks | instructions / element | faults |",
+        "|" + "---|" * 12,
+    ]
+    for (target, dtype, head, name), each in groups.items():
+        wrong = Counter(fault for x in each for fault in x.faults())
+        tensor = "-" if not each[0].products else "all" if all(x.tensor for x in each) else "no"
+        loops = [x.loop for x in each if x.loop]
+        cells = [
+            *(target, dtype, str(head), name, str(len(each)), tensor),
+            *(str(max(x.registers for x in each)), str(max(x.spilled for x in each))),
+            *(str(max(x.shared for x in each)), str(min(x.blocks for x in each))),
+            f"{min(loops):.0f} to {max(loops):.0f}" if loops else "-",
+            "; ".join(f"{n} x {fault}" for fault, n in wrong.items()) or "none",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Print the table; exit with 1 if a kernel spills, has a product without tensor cores or needs
-    too much memory."""
+    """Print the table; exit with 1 if a kernel spills, has a product without tensor cores, needs
+    too much memory or leaves room for one block only."""
     parser = argparse.ArgumentParser(
         prog="python -m dwindle.bench.compiled", description=main.__doc__
     )
@@ -494,6 +582,12 @@ def main() -> None:
     )
     parser.add_argument("--short", action="store_true", help="two rules without options")
     parser.add_argument(
+        "--known", type=Path, help="file of counts: what is in it is not compiled again"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="file for the table of the worst of each kernel, in Markdown"
+    )
+    parser.add_argument(
         "--tutorial", type=Path, help="Triton's 06-fused-attention.py, to be set beside"
     )
     asked = parser.parse_args()
@@ -503,24 +597,47 @@ def main() -> None:
             "06-fused-attention.py"
         )
     names = {name: dtype for dtype, name in _TYPES.items()}
+    known = _read(asked.known)
     print(_HEAD)
-    faults = []
+    all_found, faults = [], []
     for case, found in checked(
-        asked.target, asked.head, [names[x] for x in asked.dtype], asked.short
+        asked.target, asked.head, [names[x] for x in asked.dtype], asked.short, known
     ):
         print(row(case, found), flush=True)
-        wrong = (
-            found.faults()
-            if "fp32" not in case
-            else [x for x in found.faults() if "tensor" not in x]
-        )
-        faults += [f"{case} {found.name} {found.target}: {fault}" for fault in wrong]
+        all_found.append((case, found))
+        faults += [
+            f"{' '.join(map(str, case))} {found.name} {found.target} {found.tile}: {fault}"
+            for fault in found.faults()
+        ]
+        if asked.known:
+            whole.write_json(asked.known, known)
     for target in [x for x in asked.target if asked.tutorial and x in ("sm_80", "sm_90")]:
         for head in asked.head:
             for found in tutorial(asked.tutorial, target, head):
-                print(row(f"Triton's tutorial fp16 {head}", found), flush=True)
-    print("\n".join(["", *faults, f"{len(faults)} faults"]))
+                print(row(Case("Triton's tutorial", "fp16", head), found), flush=True)
+    if asked.out:
+        asked.out.write_text(_PAGE + summary(all_found) + "\n", encoding="utf-8")
+    print("\n".join(["", *faults, f"{len(all_found)} compiled, {len(faults)} faults"]))
     sys.exit(bool(faults))
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    """Counts that an earlier run has left."""
+    if file is None or not file.exists():
+        return {}
+    known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return known
+
+
+_PAGE = """# The Triton kernels as they are compiled
+
+Written by `make gpu-check`, without a card: nothing here was run or timed. Each line is the worst
+over all rules, options and tiles of a kernel: the most registers, spilled bytes a thread and bytes
+of shared memory a block, the fewest blocks that fit on a processor. Instructions are those of the
+innermost loop for each element (row x position) of a tile. What the columns mean and how the
+kernels compare with Triton's own tutorial: [KERNEL.md](../docs/KERNEL.md#counted-not-timed).
+
+"""
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dwindle.native.vocabulary import TERMS, GainKind, kind_of
 
@@ -43,12 +44,11 @@ def odd_terms(p: float, single: bool) -> tuple[float, ...]:
 def few_odd_terms(p: float, error: float) -> tuple[float, ...]:
     """The fewest such coefficients that are within a relative ``error``, for weights that are
     rounded afterwards."""
-    places = torch.linspace(1e-6, 4 / 9, 200, dtype=torch.float64)
-    exact = torch.tensor([_odd(p, y) for y in places.tolist()], dtype=torch.float64)
+    places = [1e-6 + i / 199 * (4 / 9 - 1e-6) for i in range(200)]
     for count in range(1, _count(p, single=True)):
         found = _fit(partial(_odd, p), 4 / 9, count)
-        fitted = sum(c * places**i for i, c in enumerate(found))
-        if ((fitted / exact - 1).abs() < error).all():
+        fitted = [sum(c * y**i for i, c in enumerate(found)) for y in places]
+        if all(abs(f / _odd(p, y) - 1) < error for f, y in zip(fitted, places, strict=True)):
             return found
     return odd_terms(p, single=True)
 
@@ -79,7 +79,7 @@ def _count(p: float, single: bool) -> int:
 def _fit(f: Callable[[float], float], end: float, count: int) -> tuple[float, ...]:
     """Coefficients of 1, y, y^2 ... of the polynomial through Chebyshev's nodes on [0, end]."""
     y = [end * (1 - math.cos(math.pi * (i + 0.5) / count)) / 2 for i in range(count)]
-    powers = torch.tensor(y, dtype=torch.float64)[:, None] ** torch.arange(count)
-    return tuple(
-        torch.linalg.solve(powers, torch.tensor([f(v) for v in y], dtype=torch.float64)).tolist()
-    )
+    with _disable_current_modes():  # who exports a model sees fake tensors, which have no numbers
+        powers = torch.tensor(y, dtype=torch.float64)[:, None] ** torch.arange(count)
+        values = torch.tensor([f(v) for v in y], dtype=torch.float64)
+        return tuple(torch.linalg.solve(powers, values).tolist())

@@ -23,6 +23,7 @@ from dwindle.core.rules import DyDim
 from dwindle.core.transforms import transformed
 
 _LARGEST = 256  # head size
+_LARGEST_SINGLE = 64  # of float32 on NVIDIA's tensor cores, whose registers hold no more
 # float32 may be tf32
 _TOLERANCES = {torch.float32: 5e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
@@ -48,7 +49,35 @@ def objection(call: Call) -> str | None:
         return "torch.compile cannot look into it"
     if transformed(*call.tensors()):
         return UNTRANSFORMED
+    if call.query.is_cuda and not torch.cuda.is_available():
+        return "there is no GPU here, the tensors are fake"
+    if call.query.is_cuda and torch.version.hip is None:
+        generation = torch.cuda.get_device_capability(call.query.device)[0]
+        exact = torch.get_float32_matmul_precision() == "highest"
+        size = max(call.query.shape[3], call.value.shape[3])
+        unfit = card_objection(generation, call.query.dtype, size, exact, call.differentiates())
+        if unfit is not None:
+            return unfit
     return _fault(call.query.device, call.query.dtype)
+
+
+def card_objection(
+    generation: int, dtype: torch.dtype, size: int, exact: bool, gradients: bool
+) -> str | None:
+    """Reason why the kernels do not fit on NVIDIA cards of a generation (8: A100), or None.
+    ``exact``: torch wants products of float32 in full. ``make gpu-check`` counts what fits."""
+    if generation < 8:
+        return "Triton has no tensor cores for cards before compute capability 8"
+    if dtype != torch.float32:
+        return None
+    if size > _LARGEST_SINGLE:
+        return f"float32 heads of more than {_LARGEST_SINGLE} do not fit into its registers"
+    if exact and gradients:
+        return (
+            "gradients of float32 in full precision do not fit into its registers "
+            '(torch.set_float32_matmul_precision("high") allows tf32)'
+        )
+    return None
 
 
 def pays(call: Call) -> bool:

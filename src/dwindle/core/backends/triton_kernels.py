@@ -2,10 +2,11 @@
 triton_launch.py starts them.
 
 A tile is (positions, rows) of one head: source positions down, target rows across. On tensor cores
-a thread then holds many rows of few positions, and ``_held`` deals the rows out so that they follow
-one another in a thread. Sums down the rows are made in registers: pairs are added, the sums of
-pairs are summed the same way, and each row gets what came before its pair. Products are in the
-dtype of the inputs, all else is float32; scores are in units of ln 2.
+a thread then holds many rows of few positions, and ``_held`` deals the rows out so that each of
+four threads has a quarter of them in order. Sums down the rows are made in registers: pairs are
+added, the sums of pairs are summed the same way, and each row gets what came before its pair. Only
+the sums of quarters are passed on between threads. Products are in the dtype of the inputs, all
+else is float32; scores are in units of ln 2.
 
 With u = 1 + c before a row of attention a, m = u + a / 2 and z = a / m, a weight is the gain s m^p
 z Q(z^2), as in diminish.py. These functions know pointers and numbers only: options that a call
@@ -75,6 +76,20 @@ class Problem(NamedTuple):
     g2: Curve | None
     ptx: int | None
     """None: there is no PTX here to write log2 in."""
+
+
+class TilePlace(NamedTuple):
+    """A tile of one head: source positions down and target rows across, each in a shape of its own
+    that the other is broadcast to."""
+
+    unit: Any
+    """b H + h."""
+    b: Any
+    h: Any
+    rows: Any
+    """(1, ROWS)"""
+    positions: Any
+    """(BLOCK, 1)"""
 
 
 class Norms(NamedTuple):
@@ -159,21 +174,68 @@ def _joined(first, second):
 
 
 @triton.jit
+def _dealt(BLOCK: tl.constexpr):
+    """Positions of a block in the order in which sums of quarters are scanned: such that Triton's
+    scan finds each sum in the thread that made it, and none goes through shared memory."""
+    i = tl.arange(0, BLOCK)
+    return i // 64 * 64 + i // 8 % 4 * 16 + i // 32 % 2 * 8 + i % 8
+
+
+@triton.jit
+def _deal(x):
+    """(positions, n) with its positions as ``_dealt``. Moves nothing."""
+    B: tl.constexpr = x.shape[0] // 64
+    N: tl.constexpr = x.shape[1]
+    return tl.reshape(tl.permute(tl.reshape(x, (B, 4, 2, 8, N)), (0, 2, 1, 3, 4)), (x.shape[0], N))
+
+
+@triton.jit
+def _undeal(x):
+    """The way back."""
+    B: tl.constexpr = x.shape[0] // 64
+    N: tl.constexpr = x.shape[1]
+    return tl.reshape(tl.permute(tl.reshape(x, (B, 2, 4, 8, N)), (0, 2, 1, 3, 4)), (x.shape[0], N))
+
+
+# A scan joins two neighbouring runs of rows. Of each it knows what all its rows make, and what all
+# but the last one make: at the end, what is before each row. Nothing is found by subtraction.
+@triton.jit
+def _plus(before1, all1, before2, all2):
+    return all1 + before2, all1 + all2
+
+
+@triton.jit
+def _larger(before1, all1, before2, all2):
+    return tl.maximum(all1, before2), tl.maximum(all1, all2)
+
+
+# Here a run turns what comes from later rows, y, into all y + most, or before y + more.
+@triton.jit
+def _through(before1, more1, all1, most1, before2, more2, all2, most2):
+    return all1 * before2, before2 * most1 + more2, all1 * all2, all2 * most1 + most2
+
+
+@triton.jit
 def _sum_before(x, start):
-    """(positions, rows) of x summed over earlier rows, from ``start`` on."""
-    if x.shape[1] == 1:
-        return tl.expand_dims(start, 1)
+    """(positions, rows) of x summed over earlier rows, from ``start`` on; and the sums after each
+    quarter of the rows. These and ``start`` are dealt."""
+    if x.shape[1] == 4:
+        x = _deal(x)
+        before, ends = tl.associative_scan((tl.zeros_like(x), x), 1, _plus)
+        return _undeal(before + start[:, None]), ends
     else:
         first, second = _pairs(x)
-        before = _sum_before(first + second, start)
-        return _joined(before, before + first)
+        before, ends = _sum_before(first + second, start)
+        return _joined(before, before + first), ends
 
 
 @triton.jit
 def _sum_after(x, start):
     """Summed over later rows; and before the first row."""
-    if x.shape[1] == 1:
-        return tl.expand_dims(start, 1), start + tl.sum(x, 1)
+    if x.shape[1] == 4:
+        x = _deal(x)
+        after, _ = tl.associative_scan((tl.zeros_like(x), x), 1, _plus, reverse=True)
+        return _undeal(after + start[:, None]), start + tl.sum(x, 1)
     else:
         first, second = _pairs(x)
         after, end = _sum_after(first + second, start)
@@ -182,21 +244,30 @@ def _sum_after(x, start):
 
 @triton.jit
 def _max_before(x, start):
-    """The largest of earlier rows and ``start``."""
-    if x.shape[1] == 1:
-        return tl.expand_dims(start, 1)
+    """The largest of earlier rows and ``start``; and after each quarter of the rows."""
+    if x.shape[1] == 4:
+        x = _deal(x)
+        before, ends = tl.associative_scan((tl.zeros_like(x), x), 1, _larger)
+        return _undeal(tl.maximum(before, start[:, None])), tl.maximum(ends, start[:, None])
     else:
         first, second = _pairs(x)
-        before = _max_before(tl.maximum(first, second), start)
-        return _joined(before, tl.maximum(before, first))
+        before, ends = _max_before(tl.maximum(first, second), start)
+        return _joined(before, tl.maximum(before, first)), ends
 
 
 @triton.jit
 def _passed_back(keep, more, start):
     """Sum that runs upwards through the rows, each of which passes on ``keep`` of it and adds
     ``more``: as it comes to each row, and beyond the first."""
-    if keep.shape[1] == 1:
-        return tl.expand_dims(start, 1), tl.sum(keep, 1) * start + tl.sum(more, 1)
+    if keep.shape[1] == 4:
+        keep, more = _deal(keep), _deal(more)
+        none = tl.zeros_like(keep)
+        before, added, keep, more = tl.associative_scan(
+            (none + 1, none, keep, more), 1, _through, reverse=True
+        )
+        first = tl.arange(0, 4)[None, :] == 0
+        end = tl.sum(tl.where(first, keep * start[:, None] + more, 0.0), 1)
+        return _undeal(before * start[:, None] + added), end
     else:
         first, second = _pairs(keep)
         more1, more2 = _pairs(more)
@@ -205,52 +276,74 @@ def _passed_back(keep, more, start):
 
 
 @triton.jit
-def _load(x, b, h, rows, n, D: tl.constexpr, WIDE: tl.constexpr):
-    """Rows of a (B, H, n, D) tensor as they are; zeros outside."""
-    d = tl.arange(0, WIDE)
-    inside = rows[:, None] < n
+def _place(unit, rows, positions, x):
+    """A tile of the head ``unit``."""
+    return TilePlace(unit, (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64), rows, positions)
+
+
+@triton.jit
+def _load(view, b, h, rows, n, D: tl.constexpr, WIDE: tl.constexpr):
+    """Rows (rows, 1) of a (B, H, n, D) tensor as they are; zeros outside."""
+    d = tl.arange(0, WIDE)[None, :]
+    inside = rows < n
     if D < WIDE:
-        inside = inside & (d[None, :] < D)
+        inside = inside & (d < D)
     return tl.load(
-        x.at + b * x.b + h * x.h + rows[:, None] * x.t + d[None, :] * x.d, mask=inside, other=0.0
+        view.at + b * view.b + h * view.h + rows * view.t + d * view.d, mask=inside, other=0.0
     )
 
 
 @triton.jit
-def _load_across(x, b, h, rows, n, D: tl.constexpr, WIDE: tl.constexpr):
-    """The same as (D, rows). Between two products this keeps Triton from laying both out alike:
-    what suits the second one would part the rows of the first among warps."""
-    d = tl.arange(0, WIDE)
-    inside = rows[None, :] < n
+def _load_across(view, b, h, rows, n, D: tl.constexpr, WIDE: tl.constexpr):
+    """The same of rows (1, rows), as (D, rows)."""
+    d = tl.arange(0, WIDE)[:, None]
+    inside = rows < n
     if D < WIDE:
-        inside = inside & (d[:, None] < D)
+        inside = inside & (d < D)
     return tl.load(
-        x.at + b * x.b + h * x.h + rows[None, :] * x.t + d[:, None] * x.d, mask=inside, other=0.0
+        view.at + b * view.b + h * view.h + rows * view.t + d * view.d, mask=inside, other=0.0
     )
 
 
 @triton.jit
-def _at(view, b, h, rows, positions):
-    """Pointers to (b, h, rows, positions) of a view."""
-    at = view.at + b * view.b + h * view.h + positions * view.d
+def _keys(here, x, D: tl.constexpr, WIDE: tl.constexpr):
+    return _load(x.k, here.b, here.h // (x.H // x.Hk), here.positions, x.S, D, WIDE)
+
+
+@triton.jit
+def _values(here, x, DV: tl.constexpr, WIDE_V: tl.constexpr):
+    return _load(x.v, here.b, here.h // (x.H // x.Hk), here.positions, x.S, DV, WIDE_V)
+
+
+@triton.jit
+def _operand_values(here, x, DV: tl.constexpr, WIDE_V: tl.constexpr):
+    """Values for a second product. Triton lays two products out alike where it finds that they have
+    ancestors in common. With few rows this would part the rows of the first among warps; it does
+    not look behind a transposition."""
+    if here.rows.shape[1] < 64:
+        positions = tl.trans(here.positions)
+        across = _load_across(x.v, here.b, here.h // (x.H // x.Hk), positions, x.S, DV, WIDE_V)
+        return tl.trans(across)
+    else:
+        return _values(here, x, DV, WIDE_V)
+
+
+@triton.jit
+def _at(view, here):
+    """Pointers to a view at a place."""
+    at = view.at + here.b * view.b + here.h * view.h + here.positions * view.d
     if view.t is not None:
-        at += rows.to(tl.int64) * view.t
+        at += here.rows.to(tl.int64) * view.t
     return at
 
 
 @triton.jit
-def _taken(view, b, h, rows, positions, x):
+def _taken(view, here, x):
     """Numbers of a view by row and position, in float32 or as flags; 0 outside."""
-    inside = positions < x.S
+    inside = here.positions < x.S
     if view.t is not None:
-        inside = inside & (rows < x.T)
-    return tl.load(_at(view, b, h, rows, positions), mask=inside, other=0)
-
-
-@triton.jit
-def _flags(view, b, h, positions, x):
-    """Those of source positions, as bool."""
-    return tl.load(_at(view, b, h, positions, positions), mask=positions < x.P, other=0) != 0
+        inside = inside & (here.rows < x.T)
+    return tl.load(_at(view, here), mask=inside, other=0)
 
 
 @triton.jit
@@ -264,8 +357,8 @@ def _factor(x):
 
 
 @triton.jit
-def _scores(products, rows, positions, b, h, x):
-    """Scores of products of queries and keys, of any shape; and the derivative of the softcap."""
+def _scores(products, here, x):
+    """Scores of products of queries and keys; and the derivative of the softcap."""
     scores = products
     capped = 1.0
     if x.softcap is not None:
@@ -275,51 +368,72 @@ def _scores(products, rows, positions, b, h, x):
     elif x.bias is not None:
         scores = scores * x.scale
     if x.bias is not None:
-        scores += LOG2E * _taken(x.bias, b, h, rows, positions, x)
+        scores += LOG2E * _taken(x.bias, here, x)
     if x.mask is not None:
-        scores = tl.where(_taken(x.mask, b, h, rows, positions, x) != 0, scores, float("-inf"))
+        scores = tl.where(_taken(x.mask, here, x) != 0, scores, float("-inf"))
     return scores, capped
 
 
 @triton.jit
-def _attention(scores, unit, rows, norms, x):
-    """Softmax columns of a tile (positions, rows). Rows beyond the last are zero; positions beyond
-    the last are not."""
+def _norms_of(norms, unit, rows, x):
+    """Norms of rows (1, ROWS); rows beyond the last get such that their attention is zero."""
     at = unit * x.T + rows
     highest = tl.load(norms.highest + at, mask=rows < x.T, other=float("inf"))
-    a = tl.exp2(scores * _factor(x) - highest[None, :])
+    if norms.inverse is None:
+        return Norms(highest, None)
+    else:
+        return Norms(highest, tl.load(norms.inverse + at, mask=rows < x.T, other=0.0))
+
+
+@triton.jit
+def _attention(scores, norms, x):
+    """Softmax columns of a tile. Positions beyond the last are not zero, but finite."""
+    exponent = scores * _factor(x) - norms.highest
+    if x.mask is None:  # else they are masked; their score is 0, which may be far above the highest
+        exponent = tl.minimum(exponent, 0.0, tl.PropagateNan.ALL)
+    a = tl.exp2(exponent)
     if norms.inverse is not None:
-        a *= tl.load(norms.inverse + at, mask=rows < x.T, other=0.0)[None, :]
+        a *= norms.inverse
     return a
 
 
 @triton.jit
-def _sources(positions, rows, b, x):
-    """Places of a tile (positions, rows) where the rule acts, as bool; None: everywhere."""
+def _sources(here, x):
+    """Places of a tile where the rule acts, as bool; None: everywhere."""
     felt = None
     if x.source is not None:
-        felt = _flags(x.source, b, 0, positions, x)[:, None]
+        felt = tl.load(_at(x.source, here), mask=here.positions < x.P, other=0) != 0
     if x.rows is not None:
-        moved = tl.load(x.rows.at + b * x.rows.b + rows * x.rows.d, mask=rows < x.T, other=0) != 0
-        others = (positions < x.P)[:, None]
+        at = x.rows.at + here.b * x.rows.b + here.rows * x.rows.d
+        moved = tl.load(at, mask=here.rows < x.T, other=0) != 0
+        others = here.positions < x.P
         if felt is not None:
             others = felt
-        felt = others & moved[None, :]
+        felt = others & moved
     return felt
 
 
 @triton.jit
-def _free(felt, positions, b, h, x):
+def _free(felt, here, x):
     """Places where weights are diminished: where the rule acts, but for protected positions. None:
     everywhere."""
     if x.protected is not None:
-        others = (_flags(x.protected, b, h, positions, x) == 0)[:, None]
+        others = tl.load(_at(x.protected, here), mask=here.positions < x.P, other=0) == 0
         if felt is None:
             return others
         else:
             return felt & others
     else:
         return felt
+
+
+@triton.jit
+def _where(felt, tile, other):
+    """``tile`` where ``felt`` (None: everywhere), else ``other``."""
+    if felt is None:
+        return tile
+    else:
+        return tl.where(felt, tile, other)
 
 
 @triton.jit
@@ -333,10 +447,15 @@ def _log2(u, ptx):
 
 
 @triton.jit
-def _inverse(u):
-    """1 / u in two instructions; a division takes eight."""
-    root = tl.rsqrt(u)
-    return root * root
+def _inverse(u, ptx):
+    """1 / u; a division takes eight instructions."""
+    if ptx is not None:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [u], tl.float32, True, 1
+        )
+    else:
+        root = tl.rsqrt(u)
+        return root * root
 
 
 @triton.jit
@@ -351,20 +470,11 @@ def _rate(m, y, g, x):
 
 
 @triton.jit
-def _slope(u, g, x):
-    """g' where the coverage is u - 1."""
-    if g.p is None:
-        return g.slope * _inverse(u)
-    else:
-        return tl.exp2(g.slope[0] * _log2(u, x.ptx) + g.slope[1])
-
-
-@triton.jit
 def _weights(a, u, gate, x):
     """Diminished weights, and by how much those of g1 are above those of g2 (0 if there is
     none)."""
     m = u + 0.5 * a
-    z = a * _inverse(m)
+    z = a * _inverse(m, x.ptx)
     rate = _rate(m, z * z, x.g1, x)
     above = tl.zeros(a.shape, tl.float32)
     if x.g2 is not None:
@@ -375,10 +485,41 @@ def _weights(a, u, gate, x):
 
 
 @triton.jit
-def _thin(unit, rows, positions, x):
+def _slope(u, g, x):
+    """g' where the coverage is u - 1."""
+    if g.p is None:
+        return g.slope * _inverse(u, x.ptx)
+    else:
+        return tl.exp2(g.slope[0] * _log2(u, x.ptx) + g.slope[1])
+
+
+@triton.jit
+def _slopes(u, a, before, g, x):
+    """g' before and after each row. ``before`` is None where heads share their coverage: then a
+    row's own attention does not lead to the coverage of the next row."""
+    now = _slope(u, g, x)
+    if before is None:
+        return now, _slope(u + a, g, x)
+    else:
+        return now, _slopes_after(now, u + a, g, x)
+
+
+@triton.jit
+def _slopes_after(slopes, ends, g, x):
+    """``slopes`` of the next row; behind the last row of a thread, computed from ``ends``."""
+    if slopes.shape[1] == 4:
+        return _slope(ends, g, x)
+    else:
+        first, second = _pairs(slopes)
+        _, last = _pairs(ends)
+        return _joined(second, _slopes_after(first, last, g, x))
+
+
+@triton.jit
+def _thin(here, x):
     """Factors that dropout multiplies weights with."""
-    place = (unit * x.T + rows[None, :]) * x.S + positions[:, None]
-    return tl.where(tl.rand(x.dropout[1], place) < x.dropout[0], 0.0, 1 / (1 - x.dropout[0]))
+    number = (here.unit.to(tl.int32) * x.T + here.rows) * x.S + here.positions
+    return tl.where(tl.rand(x.dropout[1], number) < x.dropout[0], 0.0, 1 / (1 - x.dropout[0]))
 
 
 @triton.jit
@@ -388,78 +529,61 @@ def _slot(unit, slot, positions, x, BETWEEN: tl.constexpr):
 
 
 @triton.jit
-def _fewer(x, COUNT: tl.constexpr, LARGEST: tl.constexpr):
-    """(positions, rows) added up, or the LARGEST, of COUNT groups of rows. Halfway ``_sum_before``
-    has them too."""
-    if x.shape[1] == COUNT:
-        return x
+def _kept(state, unit, slot, dealt, x, BETWEEN: tl.constexpr):
+    """Coverage before block ``slot`` of rows, of positions in the order ``dealt``."""
+    if state is None:
+        return None
     else:
-        first, second = _pairs(x)
-        if LARGEST:
-            return _fewer(tl.maximum(first, second), COUNT, LARGEST)
-        else:
-            return _fewer(first + second, COUNT, LARGEST)
+        at = _slot(unit, slot, dealt, x, BETWEEN)
+        total = tl.load(state.total + at, mask=dealt < x.P, other=0.0)
+        return Slots(total, tl.load(state.peak + at, mask=dealt < x.P, other=0.0))
 
 
 @triton.jit
-def _shared_tile(X, b, rows, positions, x):
-    """(positions, rows) of a (B, T, P) tensor."""
-    at = X + (b * x.T + rows.to(tl.int64))[None, :] * x.P + positions[:, None]
-    return tl.load(at, mask=(rows < x.T)[None, :] & (positions < x.P)[:, None], other=0.0)
+def _keep(state, after, unit, slot, dealt, x, ROWS: tl.constexpr, BETWEEN: tl.constexpr):
+    """Write down the coverage after every BETWEEN rows of a tile that begins at block ``slot``."""
+    ends = (1 + tl.arange(0, 4)[None, :]) * (ROWS // 4)
+    slots = slot + ends // BETWEEN
+    inside = (dealt < x.P)[:, None] & (ends % BETWEEN == 0) & ((slots - 1) * BETWEEN < x.T)
+    at = _slot(unit, slots, dealt[:, None], x, BETWEEN)
+    tl.store(state.total + at, after.total, mask=inside)
+    tl.store(state.peak + at, after.peak, mask=inside)
 
 
 @triton.jit
-def _covered(seen, unit, b, slot, rows, positions, state, shared, x, BETWEEN: tl.constexpr):
-    """1 + coverage, and peak, before each row of a tile that begins at block ``slot``."""
-    if shared is not None:
-        u = 1 + _shared_tile(shared.covered, b, rows, positions, x)
+def _shared_tile(X, here, x):
+    """A tile of a (B, T, P) tensor."""
+    at = X + (here.b * x.T + here.rows.to(tl.int64)) * x.P + here.positions
+    return tl.load(at, mask=(here.rows < x.T) & (here.positions < x.P), other=0.0)
+
+
+@triton.jit
+def _covered(seen, here, before, shared, x):
+    """1 + coverage, and peak, before each row of a tile; and the coverage after each quarter of its
+    rows (None where heads share it). ``before``: that before the first row."""
+    if before is not None:
+        u, totals = _sum_before(seen, before.total + 1)
+        gate, peaks = _max_before(seen, before.peak)
+        return u, gate, Slots(before.total[:, None] + totals, peaks)
+    else:
+        u = 1 + _shared_tile(shared.covered, here, x)
         gate = u
         if x.g2 is not None:
-            gate = _shared_tile(shared.peak, b, rows, positions, x)
-    else:
-        at = _slot(unit, slot, positions, x, BETWEEN)
-        total = tl.load(state.total + at, mask=positions < x.P, other=0.0)
-        peak = tl.load(state.peak + at, mask=positions < x.P, other=0.0)
-        u = seen
-        gate = seen
-        # always: Triton lays products out worse if it finds joins before them, but not inside a
-        # branch
-        if x.T > 0:
-            u = _sum_before(seen, total + 1)
-            gate = _max_before(seen, peak)
-    return u, gate
-
-
-@triton.jit
-def _keep_covered(seen, unit, slot, positions, state, x, BETWEEN: tl.constexpr):
-    """Write down the coverage after every BETWEEN rows of a tile that begins at block ``slot``."""
-    COUNT: tl.constexpr = seen.shape[1] // BETWEEN
-    at = _slot(unit, slot, positions, x, BETWEEN)
-    more = _fewer(seen, COUNT, False)
-    most = _fewer(seen, COUNT, True)
-    total = _sum_before(more, tl.load(state.total + at, mask=positions < x.P, other=0.0)) + more
-    peak = tl.maximum(
-        _max_before(most, tl.load(state.peak + at, mask=positions < x.P, other=0.0)), most
-    )
-    slots = slot + 1 + tl.arange(0, COUNT)[None, :]
-    inside = (positions < x.P)[:, None] & ((slots - 1) * BETWEEN < x.T)
-    at = _slot(unit, slots, positions[:, None], x, BETWEEN)
-    tl.store(state.total + at, total, mask=inside)
-    tl.store(state.peak + at, peak, mask=inside)
+            gate = _shared_tile(shared.peak, here, x)
+        return u, gate, None
 
 
 @triton.jit
 def _normed(
-    highest, total, q, positions, rows, b, h, x,
+    highest, total, q, here, x,
     LAST: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
     """The highest score of each row, and its sum of exponentials, with some more positions; LAST:
-    not all are there."""
-    k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE)
-    products = tl.dot(q, tl.trans(k), input_precision=PRODUCTS)
-    scores, _ = _scores(products, rows[:, None], positions[None, :], b, h, x)
+    not all are there. Here rows (ROWS, 1) are down and positions (1, BLOCK) across."""
+    k = _load(x.k, here.b, here.h // (x.H // x.Hk), tl.trans(here.positions), x.S, D, WIDE)
+    scores, _ = _scores(tl.dot(q, tl.trans(k), input_precision=PRODUCTS), here, x)
     if LAST:
-        scores = tl.where(positions[None, :] < x.S, scores, float("-inf"))
+        scores = tl.where(here.positions < x.S, scores, float("-inf"))
     now = tl.maximum(highest, tl.max(scores, 1) * _factor(x))
     reference = tl.where(now == float("-inf"), 0.0, now)
     more = tl.sum(tl.exp2(scores * _factor(x) - reference[:, None]), 1)
@@ -476,29 +600,24 @@ def norms(
     """Norms of softmax rows. A program owns ROWS of a head and walks the source; its tiles are
     (rows, positions)."""
     unit = tl.program_id(0)
-    b, h = (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    q = _load(x.q, b, h, rows, x.T, D, WIDE)
+    positions = tl.arange(0, BLOCK)[None, :]
+    head = _place(unit, rows[:, None], positions, x)
+    q = _load(x.q, head.b, head.h, head.rows, x.T, D, WIDE)
     highest = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
-    positions = tl.arange(0, BLOCK)
     whole = x.S // BLOCK * BLOCK
     for start in range(0, whole, BLOCK):
-        highest, total = _normed(
-            highest, total, q, start + positions, rows, b, h, x, False, D, WIDE, PRODUCTS
-        )
+        here = _place(unit, rows[:, None], start + positions, x)
+        highest, total = _normed(highest, total, q, here, x, False, D, WIDE, PRODUCTS)
     if whole < x.S:
-        highest, total = _normed(
-            highest, total, q, whole + positions, rows, b, h, x, True, D, WIDE, PRODUCTS
-        )
+        here = _place(unit, rows[:, None], whole + positions, x)
+        highest, total = _normed(highest, total, q, here, x, True, D, WIDE, PRODUCTS)
     at = unit * x.T + rows
     nothing = total == 0
     if norms.inverse is not None:
-        tl.store(
-            norms.inverse + at,
-            tl.where(nothing, 0.0, 1 / tl.where(nothing, 1.0, total)),
-            mask=rows < x.T,
-        )
+        inverse = tl.where(nothing, 0.0, 1 / tl.where(nothing, 1.0, total))
+        tl.store(norms.inverse + at, inverse, mask=rows < x.T)
     else:
         highest += tl.log2(tl.where(nothing, 1.0, total))
     tl.store(norms.highest + at, tl.where(nothing, float("inf"), highest), mask=rows < x.T)
@@ -519,35 +638,35 @@ def forward(
     """
     unit = tl.program_id(0)
     part = tl.program_id(1)
-    b, h = (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64)
     first = part * span
     for block in range((x.T + ROWS - 1) // ROWS):
         rows = block * ROWS + tl.arange(0, ROWS)
         held = block * ROWS + _held(ROWS)
-        q = _load(x.q, b, h, held, x.T, D, WIDE)
+        slot = block * (ROWS // BETWEEN)
+        softmax = _norms_of(norms, unit, rows[None, :], x)
+        head = _place(unit, rows[None, :], first, x)
+        q = _load(x.q, head.b, head.h, held[:, None], x.T, D, WIDE)
         context = tl.zeros((ROWS, WIDE_V), tl.float32)
         kept = context
         mass = tl.zeros((ROWS,), tl.float32)
         have = mass
         for start in range(first, min(first + span, x.S), BLOCK):
-            positions = start + tl.arange(0, BLOCK)
-            k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE)
-            v = tl.trans(_load_across(x.v, b, h // (x.H // x.Hk), positions, x.S, DV, WIDE_V))
+            dealt = start + _dealt(BLOCK)
+            here = _place(unit, rows[None, :], start + tl.arange(0, BLOCK)[:, None], x)
+            k = _keys(here, x, D, WIDE)
+            v = _operand_values(here, x, DV, WIDE_V)
             products = _in_order(tl.dot(k, tl.trans(q), input_precision=PRODUCTS))
-            scores, _ = _scores(products, rows[None, :], positions[:, None], b, h, x)
-            a = _attention(scores, unit, rows, norms, x)
-            felt = _sources(positions, rows, b, x)
-            seen = a
-            if felt is not None:
-                seen = tl.where(felt, a, 0.0)
-            slot = block * (ROWS // BETWEEN)
-            u, gate = _covered(seen, unit, b, slot, rows, positions, state, shared, x, BETWEEN)
+            scores, _ = _scores(products, here, x)
+            a = _attention(scores, softmax, x)
+            felt = _sources(here, x)
+            before = _kept(state, unit, slot, dealt, x, BETWEEN)
+            u, gate, after = _covered(_where(felt, a, 0.0), here, before, shared, x)
             w = a
             if x.g1 is not None:
                 w, _ = _weights(a, u, gate, x)
-                free = _free(felt, positions, b, h, x)
+                free = _free(felt, here, x)
                 if Sums is not None:
-                    inside = (positions < x.S)[:, None]
+                    inside = here.positions < x.S
                     if free is not None:
                         inside = inside & free
                     mass += tl.sum(tl.where(inside, a, 0.0), 0)
@@ -556,29 +675,22 @@ def forward(
                     plain = tl.where(free, 0.0, a)
                     w = tl.where(free, w, 0.0)
                     if x.dropout is not None:
-                        plain *= _thin(unit, rows, positions, x)
-                    kept = tl.dot(
-                        tl.trans(_as_held(plain).to(v.dtype)), v, kept, input_precision=PRODUCTS
-                    )
-                elif free is not None:
-                    w = tl.where(free, w, a)
+                        plain *= _thin(here, x)
+                    kept = tl.dot(_operand(plain, v, x), v, kept, input_precision=PRODUCTS)
+                else:
+                    w = _where(free, w, a)
             if x.dropout is not None:
-                w *= _thin(unit, rows, positions, x)
-            context = tl.dot(
-                tl.trans(_as_held(w).to(v.dtype)), v, context, input_precision=PRODUCTS
-            )
-            if shared is None:
-                _keep_covered(seen, unit, slot, positions, state, x, BETWEEN)
+                w *= _thin(here, x)
+            context = tl.dot(_operand(w, v, x), v, context, input_precision=PRODUCTS)
+            if state is not None:
+                _keep(state, after, unit, slot, dealt, x, ROWS, BETWEEN)
         at = (part * tl.num_programs(0) + unit).to(tl.int64) * x.T
-        d = tl.arange(0, WIDE_V)
-        inside = (held < x.T)[:, None] & (d < DV)[None, :]
-        tl.store(
-            Context + (at + held)[:, None] * DV + d[None, :],
-            context.to(Context.dtype.element_ty),
-            mask=inside,
-        )
+        d = tl.arange(0, WIDE_V)[None, :]
+        inside = (held < x.T)[:, None] & (d < DV)
+        places = (at + held)[:, None] * DV + d
+        tl.store(Context + places, context.to(Context.dtype.element_ty), mask=inside)
         if Kept is not None:
-            tl.store(Kept + (at + held)[:, None] * DV + d[None, :], kept, mask=inside)
+            tl.store(Kept + places, kept, mask=inside)
         if Sums is not None:
             all_sums = tl.num_programs(1) * tl.num_programs(0) * x.T
             tl.store(Sums + at + rows, mass, mask=rows < x.T)
@@ -587,23 +699,17 @@ def forward(
 
 
 @triton.jit
-def _gradient(
-    products,
-    shares,
-    unit,
-    b,
-    h,
-    block,
-    rows,
-    positions,
-    later,
-    opened,
-    norms,
-    state,
-    shared,
-    given,
-    x,
-):
+def _operand(w, v, x):
+    """Weights (positions, rows) as the first operand of a product with values."""
+    if x.ptx is not None:
+        # An assembly that may do anything: Triton does not look behind it, else it computes the
+        # rule once for each warp, in the layout of the product.
+        w = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f", [w], tl.float32, False, 1)
+    return tl.trans(_as_held(w).to(v.dtype))
+
+
+@triton.jit
+def _gradient(products, shares, here, later, opened, before, norms, shared, given, x):
     """Of a tile: attention, the weights that values were summed with, the gradient of the
     attention, the derivative of the softcap; and the gradients ``later`` and ``opened`` of the
     coverage and the peak, now before these rows.
@@ -611,210 +717,181 @@ def _gradient(
     ``shares``: <gradient of the context, value>. ``later`` is negative: what the coverage costs
     later rows.
     """
-    scores, capped = _scores(products, rows[None, :], positions[:, None], b, h, x)
-    a = _attention(scores, unit, rows, norms, x)
-    felt = _sources(positions, rows, b, x)
-    seen = a
-    if felt is not None:
-        seen = tl.where(felt, a, 0.0)
-    u, gate = _covered(seen, unit, b, block, rows, positions, state, shared, x, seen.shape[1])
+    scores, capped = _scores(products, here, x)
+    a = _attention(scores, norms, x)
+    felt = _sources(here, x)
+    seen = _where(felt, a, 0.0)
+    u, gate, _ = _covered(seen, here, before, shared, x)
     d = shares
     if x.dropout is not None:
-        thin = _thin(unit, rows, positions, x)
+        thin = _thin(here, x)
         d *= thin
     w = a
     gradient = d
     flow = tl.zeros(a.shape, tl.float32)
     if x.g1 is not None:
-        free = _free(felt, positions, b, h, x)
-        w, gradient, lost, flow = _diminished(a, u, gate, d, free, unit, rows, positions, given, x)
-    if shared is None:
-        cost = later[:, None]
-        if x.g1 is not None:
-            cost = lost
-            if x.T > 0:  # as in _covered
-                cost, later = _sum_after(lost, later)
-        if given.gate is not None:
-            keep = (seen < gate).to(tl.float32)
-            comes = keep
-            if x.T > 0:
-                comes, opened = _passed_back(keep, flow, opened)
-            cost = cost - (1 - keep) * comes
-        if felt is not None:
-            cost = tl.where(felt, cost, 0.0)
-        gradient = gradient - cost
+        free = _free(felt, here, x)
+        w, gradient, lost, flow = _diminished(a, u, gate, d, free, before, here, given, x)
+    if before is None:
+        gradient += _where(felt, _shared_tile(shared.worth, here, x), 0.0)
     else:
-        worth = _shared_tile(shared.worth, b, rows, positions, x)
-        if felt is not None:
-            worth = tl.where(felt, worth, 0.0)
-        gradient = gradient + worth
+        cost = tl.zeros(a.shape, tl.float32)
+        if x.g1 is not None:
+            cost, later = _sum_after(lost, later)
+        else:
+            cost += _undeal(later[:, None])
+        if given.gate is not None:
+            keep = tl.where(seen < gate, 1.0, 0.0)
+            comes, opened = _passed_back(keep, flow, opened)
+            cost = tl.where(seen < gate, cost, cost - comes)
+        gradient -= _where(felt, cost, 0.0)
     if x.dropout is not None:
         w *= thin
     return a, w, gradient, capped, later, opened
 
 
 @triton.jit
-def _diminished(a, u, gate, d, free, unit, rows, positions, given, x):
+def _diminished(a, u, gate, d, free, before, here, given, x):
     """Weights as they were used, the gradient of the attention by its own row, what the coverage
     before the row costs, and the gradient of the gate. ``d``: that of the weights."""
-    scale = 1.0
-    gained = 0.0
-    if given.finish is not None:
-        at = unit * x.T + rows
-        scale = tl.load(given.finish.scale + at, mask=rows < x.T, other=0.0)[None, :]
-        gained = tl.load(given.finish.drift + at, mask=rows < x.T, other=0.0)[None, :]
-        gained = tl.where((positions < x.S)[:, None], gained, 0.0)
-    mine = scale * (d - gained)
     w, above = _weights(a, u, gate, x)
-    now = _slope(u, x.g1, x)
-    after = _slope(u + a, x.g1, x)
+    now, after = _slopes(u, a, before, x.g1, x)
     if x.g2 is not None:
-        now2 = _slope(u, x.g2, x)
-        after2 = _slope(u + a, x.g2, x)
+        now2, after2 = _slopes(u, a, before, x.g2, x)
         now = now2 + gate * (now - now2)
         after = after2 + gate * (after - after2)
-    direct = mine * after + gained
+    mine = d
+    direct = d * after
+    if given.finish is not None:
+        at = here.unit * x.T + here.rows
+        scale = tl.load(given.finish.scale + at, mask=here.rows < x.T, other=0.0)
+        gained = tl.load(given.finish.drift + at, mask=here.rows < x.T, other=0.0)
+        gained = tl.where(here.positions < x.S, gained, 0.0)
+        mine = scale * (d - gained)
+        direct = mine * after + gained
+        w *= scale
     lost = mine * (now - after)
     flow = tl.zeros(a.shape, tl.float32)
     if given.mixing is not None:
-        flow = mine * above
-    w *= scale
-    if free is not None:
-        w = tl.where(free, w, a)
-        direct = tl.where(free, direct, d)
-        lost = tl.where(free, lost, 0.0)
-        flow = tl.where(free, flow, 0.0)
-    return w, direct, lost, flow
+        flow = _where(free, mine * above, 0.0)
+    return _where(free, w, a), _where(free, direct, d), _where(free, lost, 0.0), flow
+
+
+@triton.jit
+def _backward_tile(
+    x, norms, state, shared, given, k, v, block, positions, later, opened,
+    BETWEEN: tl.constexpr, ROWS: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr,
+    DV: tl.constexpr, WIDE_V: tl.constexpr, PRODUCTS: tl.constexpr,
+):  # fmt: skip
+    """The queries and gradients of a block of rows, and what ``_gradient`` finds for them."""
+    unit = tl.program_id(0)
+    rows = (block * ROWS + tl.arange(0, ROWS))[None, :]
+    held = (block * ROWS + _held(ROWS))[:, None]
+    here = _place(unit, rows, positions[:, None], x)
+    q = _load(x.q, here.b, here.h, held, x.T, D, WIDE)
+    grad = _load(given.context, here.b, here.h, held, x.T, DV, WIDE_V)
+    products = _in_order(tl.dot(k, tl.trans(q), input_precision=PRODUCTS))
+    shares = _in_order(tl.dot(v, tl.trans(grad), input_precision=PRODUCTS))
+    dealt = tl.program_id(1) * positions.shape[0] + _dealt(positions.shape[0])
+    before = _kept(state, unit, block * (ROWS // BETWEEN), dealt, x, BETWEEN)
+    softmax = _norms_of(norms, unit, rows, x)
+    found = _gradient(products, shares, here, later, opened, before, softmax, shared, given, x)
+    return here, q, grad, found
 
 
 @triton.jit
 def backward_values(
     x, norms, state, shared, given, DValues, Dots, parts,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
-    WIDE_V: tl.constexpr, PRODUCTS: tl.constexpr, CLASS: tl.constexpr,
+    BETWEEN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr,
+    WIDE: tl.constexpr, DV: tl.constexpr, WIDE_V: tl.constexpr, PRODUCTS: tl.constexpr,
+    CLASS: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the values, and for each row the sum of attention times its gradient. A
     program owns BLOCK positions of a head and walks the rows backwards. DValues (B, H, S, Dv), Dots
     (B, H, parts, T)."""
     unit = tl.program_id(0)
-    b, h = (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64)
     positions = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE)
-    v = _load(x.v, b, h // (x.H // x.Hk), positions, x.S, DV, WIDE_V)
-    later, opened = _from_later(unit, positions, given, x)
+    own = _place(unit, tl.zeros((1, 1), tl.int32), positions[:, None], x)
+    k = _keys(own, x, D, WIDE)
+    v = _values(own, x, DV, WIDE_V)
+    later, opened = _from_later(unit, tl.program_id(1) * BLOCK + _dealt(BLOCK), given, x)
     dv = tl.zeros((BLOCK, WIDE_V), tl.float32)
     blocks = (x.T + ROWS - 1) // ROWS
     for back in range(blocks):
-        block = blocks - 1 - back
-        rows = block * ROWS + tl.arange(0, ROWS)
-        held = block * ROWS + _held(ROWS)
-        q = _load(x.q, b, h, held, x.T, D, WIDE)
-        grad = _load(given.context, b, h, held, x.T, DV, WIDE_V)
-        products = _in_order(tl.dot(k, tl.trans(q), input_precision=PRODUCTS))
-        shares = _in_order(tl.dot(v, tl.trans(grad), input_precision=PRODUCTS))
-        a, w, da, _, later, opened = _gradient(
-            products,
-            shares,
-            unit,
-            b,
-            h,
-            block,
-            rows,
-            positions,
-            later,
-            opened,
-            norms,
-            state,
-            shared,
-            given,
-            x,
-        )
+        here, _, grad, found = _backward_tile(
+            x, norms, state, shared, given, k, v, blocks - 1 - back, positions, later, opened,
+            BETWEEN, ROWS, D, WIDE, DV, WIDE_V, PRODUCTS,
+        )  # fmt: skip
+        a, w, da, _, later, opened = found
         dv = tl.dot(_as_held(w).to(grad.dtype), grad, dv, input_precision=PRODUCTS)
-        at = (unit * parts + tl.program_id(1)).to(tl.int64) * x.T + rows
-        tl.store(Dots + at, tl.sum(a * da, 0), mask=rows < x.T)
-    d = tl.arange(0, WIDE_V)
-    at = DValues + (unit.to(tl.int64) * x.S + positions)[:, None] * DV + d[None, :]
-    tl.store(
-        at, dv.to(DValues.dtype.element_ty), mask=(positions < x.S)[:, None] & (d < DV)[None, :]
-    )
+        at = (unit * parts + tl.program_id(1)).to(tl.int64) * x.T + here.rows
+        tl.store(Dots + at, tl.sum(a * da, 0)[None, :], mask=here.rows < x.T)
+    d = tl.arange(0, WIDE_V)[None, :]
+    at = DValues + (unit.to(tl.int64) * x.S + positions)[:, None] * DV + d
+    inside = (positions < x.S)[:, None] & (d < DV)
+    tl.store(at, dv.to(DValues.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def backward_scores(
-    x, norms, state, shared, given, Dots, DBias, strides, DQ, DK, DTotal, DPeak, scale,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
-    WIDE_V: tl.constexpr, PRODUCTS: tl.constexpr, CLASS: tl.constexpr,
+    x, norms, state, shared, given, Dots, DBias, strides, DQ, DK, DTotal, DPeak, scale, padded,
+    BETWEEN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, D: tl.constexpr,
+    WIDE: tl.constexpr, DV: tl.constexpr, WIDE_V: tl.constexpr, PRODUCTS: tl.constexpr,
+    CLASS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of queries, keys, bias and the coverage before. Owns and walks as
-    ``backward_values`` does, whose Dots are summed by now: (B, H, T). DQ is added to by all
-    programs of a head."""
+    ``backward_values`` does, whose Dots are summed by now: (B, H, T). DQ (B, H, padded, WIDE) is
+    added to by all programs of a head; it has room for whole tiles, so that no addition needs a
+    branch."""
     unit = tl.program_id(0)
-    b, h = (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64)
     positions = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE)
-    v = _load(x.v, b, h // (x.H // x.Hk), positions, x.S, DV, WIDE_V)
-    later, opened = _from_later(unit, positions, given, x)
+    dealt = tl.program_id(1) * BLOCK + _dealt(BLOCK)
+    own = _place(unit, tl.zeros((1, 1), tl.int32), positions[:, None], x)
+    k = _keys(own, x, D, WIDE)
+    v = _values(own, x, DV, WIDE_V)
+    later, opened = _from_later(unit, dealt, given, x)
     dk = tl.zeros((BLOCK, WIDE), tl.float32)
-    d = tl.arange(0, WIDE)
     blocks = (x.T + ROWS - 1) // ROWS
     for back in range(blocks):
         block = blocks - 1 - back
-        rows = block * ROWS + tl.arange(0, ROWS)
-        held = block * ROWS + _held(ROWS)
-        q = _load(x.q, b, h, held, x.T, D, WIDE)
-        grad = _load(given.context, b, h, held, x.T, DV, WIDE_V)
-        products = _in_order(tl.dot(k, tl.trans(q), input_precision=PRODUCTS))
-        shares = _in_order(tl.dot(v, tl.trans(grad), input_precision=PRODUCTS))
-        a, _, da, capped, later, opened = _gradient(
-            products,
-            shares,
-            unit,
-            b,
-            h,
-            block,
-            rows,
-            positions,
-            later,
-            opened,
-            norms,
-            state,
-            shared,
-            given,
-            x,
-        )
-        dots = tl.load(Dots + unit * x.T + rows, mask=rows < x.T, other=0.0)
-        ds = a * (da - dots[None, :])
+        here, q, _, found = _backward_tile(
+            x, norms, state, shared, given, k, v, block, positions, later, opened,
+            BETWEEN, ROWS, D, WIDE, DV, WIDE_V, PRODUCTS,
+        )  # fmt: skip
+        a, _, da, capped, later, opened = found
+        dots = tl.load(Dots + unit * x.T + here.rows, mask=here.rows < x.T, other=0.0)
+        ds = a * (da - dots)
         if DBias is not None:
-            inside = (rows < x.T)[None, :] & (positions < x.S)[:, None]
-            at = rows.to(tl.int64)[None, :] * strides[2] + positions[:, None] * strides[3]
-            tl.atomic_add(
-                DBias + b * strides[0] + h * strides[1] + at, ds, mask=inside, sem="relaxed"
-            )
+            inside = (here.rows < x.T) & (here.positions < x.S)
+            at = here.rows.to(tl.int64) * strides[2] + here.positions * strides[3]
+            at += here.b * strides[0] + here.h * strides[1]
+            tl.atomic_add(DBias + at, ds, mask=inside, sem="relaxed")
         ds = (ds * capped).to(q.dtype)
         dk = tl.dot(_as_held(ds), q, dk, input_precision=PRODUCTS)
         dq = tl.dot(tl.trans(k), ds, input_precision=PRODUCTS) * scale
-        at = DQ + (unit.to(tl.int64) * x.T + rows)[None, :] * D + d[:, None]
-        tl.atomic_add(at, dq, mask=(rows < x.T)[None, :] & (d < D)[:, None], sem="relaxed")
-    at = DK + (unit.to(tl.int64) * x.S + positions)[:, None] * D + d[None, :]
-    tl.store(
-        at, (dk * scale).to(DK.dtype.element_ty), mask=(positions < x.S)[:, None] & (d < D)[None, :]
-    )
-    if shared is None:
-        at = unit * x.P + positions
-        tl.store(DTotal + at, -later, mask=positions < x.P)
-        tl.store(DPeak + at, opened, mask=positions < x.P)
+        at = DQ + (unit.to(tl.int64) * padded + block * ROWS) * WIDE
+        at += tl.arange(0, ROWS)[None, :] * WIDE + tl.arange(0, WIDE)[:, None]
+        tl.atomic_add(at, dq, sem="relaxed")
+    d = tl.arange(0, WIDE)[None, :]
+    at = DK + (unit.to(tl.int64) * x.S + positions)[:, None] * D + d
+    inside = (positions < x.S)[:, None] & (d < D)
+    tl.store(at, (dk * scale).to(DK.dtype.element_ty), mask=inside)
+    if state is not None:
+        at = unit * x.P + dealt
+        tl.store(DTotal + at, -later, mask=dealt < x.P)
+        tl.store(DPeak + at, opened, mask=dealt < x.P)
 
 
 @triton.jit
-def _from_later(unit, positions, given, x):
-    """Gradients of coverage (negative) and peak after the last row."""
-    at = unit * x.P + positions
-    later = tl.zeros(positions.shape, tl.float32)
+def _from_later(unit, dealt, given, x):
+    """Gradients of coverage (negative) and peak after the last row, in the order ``dealt``."""
+    at = unit * x.P + dealt
+    later = tl.zeros(dealt.shape, tl.float32)
     opened = later
     if given.total is not None:
-        later -= tl.load(given.total + at, mask=positions < x.P, other=0.0)
+        later -= tl.load(given.total + at, mask=dealt < x.P, other=0.0)
     if given.peak is not None:
-        opened += tl.load(given.peak + at, mask=positions < x.P, other=0.0)
+        opened += tl.load(given.peak + at, mask=dealt < x.P, other=0.0)
     return later, opened
 
 
@@ -826,22 +903,22 @@ def shared_mean(
 ):  # fmt: skip
     """Mean (B, T, P): the attention that a coverage shared by heads counts. A program owns a
     tile."""
-    b = tl.program_id(0).to(tl.int64)
-    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    held = tl.program_id(1) * ROWS + _held(ROWS)
-    positions = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    b = tl.program_id(0)
+    rows = (tl.program_id(1) * ROWS + tl.arange(0, ROWS))[None, :]
+    held = (tl.program_id(1) * ROWS + _held(ROWS))[:, None]
+    positions = (tl.program_id(2) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    group = _place(b * x.H, rows, positions, x)
     mean = tl.zeros((BLOCK, ROWS), tl.float32)
     for h in range(x.H):
-        q = _load(x.q, b, h, held, x.T, D, WIDE)
-        k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE)
+        here = _place(b * x.H + h, rows, positions, x)
+        q = _load(x.q, here.b, here.h, held, x.T, D, WIDE)
+        k = _keys(here, x, D, WIDE)
         products = _in_order(tl.dot(k, tl.trans(q), input_precision=PRODUCTS))
-        scores, _ = _scores(products, rows[None, :], positions[:, None], b, h, x)
-        mean += _attention(scores, b * x.H + h, rows, norms, x)
-    felt = _sources(positions, rows, b, x)
-    if felt is not None:
-        mean = tl.where(felt, mean, 0.0)
-    at = Mean + (b * x.T + rows)[None, :] * x.P + positions[:, None]
-    tl.store(at, mean / x.H, mask=(rows < x.T)[None, :] & (positions < x.P)[:, None])
+        scores, _ = _scores(products, here, x)
+        mean += _attention(scores, _norms_of(norms, here.unit, rows, x), x)
+    mean = _where(_sources(group, x), mean, 0.0)
+    at = Mean + (group.b * x.T + rows) * x.P + positions
+    tl.store(at, mean / x.H, mask=(rows < x.T) & (positions < x.P))
 
 
 @triton.jit
@@ -852,32 +929,33 @@ def shared_losses(
 ):  # fmt: skip
     """Gradients (B, T, P) of the coverage and the peak before each row, summed over heads. A
     program owns a tile."""
-    b = tl.program_id(0).to(tl.int64)
-    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    held = tl.program_id(1) * ROWS + _held(ROWS)
-    positions = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    b = tl.program_id(0)
+    rows = (tl.program_id(1) * ROWS + tl.arange(0, ROWS))[None, :]
+    held = (tl.program_id(1) * ROWS + _held(ROWS))[:, None]
+    positions = (tl.program_id(2) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    group = _place(b * x.H, rows, positions, x)
     losses = tl.zeros((BLOCK, ROWS), tl.float32)
     flows = losses
-    felt = _sources(positions, rows, b, x)
-    u, gate = _covered(losses, b, b, 0, rows, positions, None, shared, x, ROWS)
+    felt = _sources(group, x)
+    u, gate, _ = _covered(losses, group, None, shared, x)
     for h in range(x.H):
-        unit = b * x.H + h
-        q = _load(x.q, b, h, held, x.T, D, WIDE)
-        k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE)
-        v = _load(x.v, b, h // (x.H // x.Hk), positions, x.S, DV, WIDE_V)
-        grad = _load(given.context, b, h, held, x.T, DV, WIDE_V)
+        here = _place(b * x.H + h, rows, positions, x)
+        q = _load(x.q, here.b, here.h, held, x.T, D, WIDE)
+        grad = _load(given.context, here.b, here.h, held, x.T, DV, WIDE_V)
+        k = _keys(here, x, D, WIDE)
+        v = _values(here, x, DV, WIDE_V)
         products = _in_order(tl.dot(k, tl.trans(q), input_precision=PRODUCTS))
         d = _in_order(tl.dot(v, tl.trans(grad), input_precision=PRODUCTS))
-        scores, _ = _scores(products, rows[None, :], positions[:, None], b, h, x)
-        a = _attention(scores, unit, rows, norms, x)
+        scores, _ = _scores(products, here, x)
+        a = _attention(scores, _norms_of(norms, here.unit, rows, x), x)
         if x.dropout is not None:
-            d *= _thin(unit.to(tl.int32), rows, positions, x)
-        free = _free(felt, positions, b, h, x)
-        _, _, lost, flow = _diminished(a, u, gate, d, free, unit, rows, positions, given, x)
+            d *= _thin(here, x)
+        free = _free(felt, here, x)
+        _, _, lost, flow = _diminished(a, u, gate, d, free, None, here, given, x)
         losses -= lost
         flows += flow
-    at = (b * x.T + rows)[None, :] * x.P + positions[:, None]
-    inside = (rows < x.T)[None, :] & (positions < x.P)[:, None]
+    at = (group.b * x.T + rows) * x.P + positions
+    inside = (rows < x.T) & (positions < x.P)
     tl.store(Lost + at, losses, mask=inside)
     if x.g2 is not None:
         tl.store(Flow + at, flows, mask=inside)
@@ -889,13 +967,13 @@ def step_scores(x, Scores, Norms, BLOCK: tl.constexpr, D: tl.constexpr, WIDE: tl
     exponentials, Norms (2, B, H, blocks). A program owns a block of positions of a head. There is
     nothing here for tensor cores."""
     unit = tl.program_id(0)
-    b, h = (unit // x.H).to(tl.int64), (unit % x.H).to(tl.int64)
     positions = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.zeros((1,), tl.int32)
-    q = _load(x.q, b, h, row, x.T, D, WIDE).to(tl.float32)
-    k = _load(x.k, b, h // (x.H // x.Hk), positions, x.S, D, WIDE).to(tl.float32)
-    scores, _ = _scores(tl.sum(k * q, 1)[:, None], row[None, :], positions[:, None], b, h, x)
-    scores = tl.sum(tl.where((positions < x.S)[:, None], scores * _factor(x), float("-inf")), 1)
+    row = tl.zeros((1, 1), tl.int32)
+    here = _place(unit, row, positions[:, None], x)
+    q = _load(x.q, here.b, here.h, row, x.T, D, WIDE).to(tl.float32)
+    k = _keys(here, x, D, WIDE).to(tl.float32)
+    scores, _ = _scores(tl.sum(k * q, 1)[:, None], here, x)
+    scores = tl.sum(tl.where(here.positions < x.S, scores * _factor(x), float("-inf")), 1)
     tl.store(Scores + unit * x.S + positions, scores, mask=positions < x.S)
     highest = tl.max(scores, 0)
     reference = tl.where(highest == float("-inf"), 0.0, highest)
@@ -932,9 +1010,9 @@ def step_weigh(
     group = tl.program_id(0)
     part = tl.program_id(1)
     units = tl.num_programs(0) * HEADS
-    b = (group * HEADS // x.H).to(tl.int64)
     positions = part * BLOCK + tl.arange(0, BLOCK)
-    row = tl.zeros((1,), tl.int32)
+    row = tl.zeros((1, 1), tl.int32)
+    item = _place(group * HEADS, row, positions[:, None], x)
     d = tl.arange(0, WIDE_V)
     at = group * x.P + positions
     total = tl.load(Total + at, mask=positions < x.P, other=0.0)
@@ -945,21 +1023,21 @@ def step_weigh(
             Scores, Norms, group * HEADS + head, units, positions, x, BLOCKS, PADDED
         )
     seen = seen / HEADS
-    felt = _sources(positions, row, b, x)
+    felt = _sources(item, x)
     if felt is not None:
         seen = tl.where(felt, seen, 0.0)
     for head in range(HEADS):
         unit = group * HEADS + head
-        h = (unit % x.H).to(tl.int64)
+        here = _place(unit, row, positions[:, None], x)
         a = _step_attention(Scores, Norms, unit, units, positions, x, BLOCKS, PADDED)
-        v = _load(x.v, b, h // (x.H // x.Hk), positions, x.S, DV, WIDE_V).to(tl.float32)
+        v = _values(here, x, DV, WIDE_V).to(tl.float32)
         w = a
         place = part * units + unit
         if x.g1 is not None:
             w, _ = _weights(a, (1 + total)[:, None], peak[:, None], x)
-            free = _free(felt, positions, b, h, x)
+            free = _free(felt, here, x)
             if Sums is not None:
-                inside = (positions < x.S)[:, None]
+                inside = here.positions < x.S
                 if free is not None:
                     inside = inside & free
                 tl.store(Sums + place, tl.sum(tl.sum(tl.where(inside, a, 0.0), 1), 0))
@@ -970,12 +1048,12 @@ def step_weigh(
                 plain = tl.where(free, 0.0, a)
                 w = tl.where(free, w, 0.0)
                 if x.dropout is not None:
-                    plain *= _thin(unit, row, positions, x)
+                    plain *= _thin(here, x)
                 tl.store(Kept + place.to(tl.int64) * DV + d, tl.sum(plain * v, 0), mask=d < DV)
             elif free is not None:
                 w = tl.where(free, w, a)
         if x.dropout is not None:
-            w *= _thin(unit, row, positions, x)
+            w *= _thin(here, x)
         tl.store(Context + place.to(tl.int64) * DV + d, tl.sum(w * v, 0), mask=d < DV)
     tl.debug_barrier()  # every thread has read the old coverage
     tl.store(Total + at, total + tl.sum(seen, 1), mask=positions < x.P)

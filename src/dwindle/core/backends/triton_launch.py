@@ -33,7 +33,8 @@ from dwindle.native.vocabulary import GainKind, Mode, kind_of
 
 _SHARED = 2**24  # weights of all items that are held where heads share a coverage
 _UNSAVED = 1024  # rows whose coverage between blocks is held where no backward pass needs it
-_LOG2E = math.log2(math.e)
+_LOG2E = kernels.LOG2E.value
+_WHOLE = 64  # rows that every tile's number of rows divides
 _STEP = 128  # positions of a program in a decoding step
 
 
@@ -130,6 +131,8 @@ class _Fused(torch.autograd.Function):
         x, norms = problem(call, ctx.seed), Norms(highest, inverse)
         if grad is None:  # only the coverage was used
             grad = query.new_zeros(*query.shape[:3], value.shape[3])
+        if grad.stride(3) != 1:  # as a sum's: number by number, loads would be most of the work
+            grad = grad.contiguous()
         finish = None
         if free is not None:
             drift = torch.linalg.vecdot(grad.float(), free) * drift
@@ -316,7 +319,8 @@ def _backward(
     new = query.new_empty
     dv = new((b, h, s, value.shape[3]), dtype=torch.float32 if grouped else value.dtype)
     dk = new((b, h, s, key.shape[3]), dtype=torch.float32 if grouped else key.dtype)
-    dq = query.new_zeros((b, h, t, key.shape[3]), dtype=torch.float32)
+    padded = -(-t // _WHOLE) * _WHOLE
+    dq = query.new_zeros((b, h, padded, wide(key.shape[3])), dtype=torch.float32)
     dbias = (
         torch.zeros(bias.shape, device=bias.device) if bias is not None and bias_gradient else None
     )
@@ -329,10 +333,11 @@ def _backward(
     strides = None if dbias is None else _strides(dbias)
     _plan("backward_scores", call).start(
         *((units, _each(s, "BLOCK")), x, norms, state, shared, given, dots),
-        *(dbias, strides, dq, dk, *states, call.scale),
+        *(dbias, strides, dq, dk, *states, call.scale, padded),
     )
     if grouped:
         dk, dv = (g.view(b, x.Hk, x.H // x.Hk, *g.shape[2:]).sum(2) for g in (dk, dv))
+    dq = dq[:, :, :t, : key.shape[3]]
     return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), dbias, *states
 
 

@@ -36,23 +36,29 @@ def wide(n: int) -> int:
     return max(16, 1 << (n - 1).bit_length())
 
 
-def choices(name: str, width: int, bytes_each: int) -> list[Tile]:
-    """Tiles for a kernel on heads of that (padded) size, the surest first."""
+def choices(name: str, width: int, bytes_each: int, simple: bool) -> list[Tile]:
+    """Tiles for a kernel on heads of that (padded) size, the largest that fits first. ``simple``: a
+    call has no option that needs registers of its own for each number of a tile."""
     row = width * bytes_each
+    narrow = row <= 128
     if name == "norms":
-        sizes = (
-            {"ROWS": 128, "BLOCK": 64}
-            if row <= 128
-            else {"ROWS": 64, "BLOCK": 64 if row <= 256 else 32}
-        )
-        return [Tile(sizes, 4, stages) for stages in (2, 3)]
+        rows = 128 if narrow else 64
+        return [Tile({"ROWS": rows, "BLOCK": 64 if bytes_each < 4 else 32}, 4, 2)]
     small = {"ROWS": BETWEEN, "BLOCK": 64}
     if name != "forward":
-        return [Tile(small, 4, stages) for stages in ((1, 2) if row <= 128 else (1,))]
-    if row > 256:
         return [Tile(small, 4, 1)]
-    large = {"ROWS": BETWEEN, "BLOCK": 128}
-    return [Tile(small, 4, 2), Tile(large, 4, 2 if row <= 128 else 1)]
+    found = [Tile(small, 4, 2 if narrow else 1)]
+    if simple and row <= 256 and bytes_each < 4:
+        large = {"ROWS": 64, "BLOCK": 64} if narrow else {"ROWS": 32, "BLOCK": 128}
+        found.insert(0, Tile(large, 4, 2 if narrow else 1))
+    return found
+
+
+def _simple(call: Call) -> bool:
+    """True if no option is read, drawn or summed for each number of a tile."""
+    masked = call.mask is not None and call.mask.shape[2] > 1
+    given = call.bias is not None or call.rows is not None or bool(call.dropout)
+    return not (masked or given or call.rule.renormalise)
 
 
 class KernelPlan(NamedTuple):
@@ -109,11 +115,11 @@ def plan(name: str, call: Call, alone: bool) -> KernelPlan:
     """Settings that a kernel is run with for a call. ``alone``: with the first choice, without
     asking the device."""
     d, dv = call.query.shape[3], call.value.shape[3]
-    tiles = choices(name, max(wide(d), wide(dv)), call.query.element_size())
+    tiles = choices(name, max(wide(d), wide(dv)), call.query.element_size(), _simple(call))
     constants: dict[str, Any] = {"D": d, "WIDE": wide(d), "PRODUCTS": products(call.query)}
     if name not in ("norms", "shared_mean"):
         constants |= {"DV": dv, "WIDE_V": wide(dv)}
-    if name == "forward":
+    if name in ("forward", "backward_values", "backward_scores"):
         constants["BETWEEN"] = BETWEEN
     return KernelPlan(
         name, tuple(tiles[:1] if alone else tiles), constants | {"CLASS": _class(call)}
@@ -123,12 +129,11 @@ def plan(name: str, call: Call, alone: bool) -> KernelPlan:
 def products(query: torch.Tensor) -> str:
     """Precision of products of float32, as torch's own setting says; other dtypes have one way
     only."""
-    if query.dtype != torch.float32 or not query.is_cuda:
+    if query.dtype != torch.float32 or not query.is_cuda or torch.version.hip is not None:
         return "ieee"
     if torch.get_float32_matmul_precision() != "highest":
         return "tf32"
-    modern = torch.version.hip is None and torch.cuda.get_device_capability(query.device) >= (8, 0)
-    return "tf32x3" if modern else "ieee"  # three products of tf32 are as exact as one of float32
+    return "tf32x3"  # three products of tf32 are as exact as one of float32
 
 
 def _class(call: Call) -> str:
