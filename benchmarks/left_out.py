@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from dwindle.analysis import arms, left_out, tables, views
-from dwindle.analysis.audited import audited
+from dwindle.analysis.views import audited
+from dwindle.attaching.carrier import attended
 from dwindle.metrics import text_tables
-from dwindle.models.attended import attended
 from dwindle.models.opened import opened
 from dwindle.runfiles.run import Run
 

@@ -231,6 +231,7 @@ def test_the_fence_sees_attributes_and_imports():
         "from torch._C import x\nfrom os import _exit\nmodel._beam_search()\nself._mine()"
     )
     assert strange(tree, {"_mine"}) == {"_C", "_exit", "_beam_search"}
+    assert written(ast.parse("async def _mine(): ...")) == {"_mine"}
 
 
 def test_import_is_light_and_quiet():

@@ -194,7 +194,7 @@ def test_empty_examples_are_left_out_and_named(tmp_path):
         ("pointer-generator", EXAMPLES, DEV, {"label_smoothing": 0.1}, "without label smoothing"),
         ("pointer-generator", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
         ("transformer", EXAMPLES, DEV, {"coverage_loss": 1.0}, "coverage: true"),
-        ("transformer", EXAMPLES, DEV, {"scheduled_sampling": 0.2}, "of a top-down captioner"),
+        ("transformer", EXAMPLES, DEV, {"scheduled_sampling": 0.2}, "for a top-down captioner"),
         (
             "pointer-generator",
             EXAMPLES,

@@ -162,7 +162,7 @@ def _heard(marks: Sequence[float | None]) -> float | None:
 
 
 Truth = list[tuple[bool | None, bool, bool]]
-"""Of each part: left out or not, None if in doubt; wanted; misreported."""
+"""The truth about each part: left out or not (None if in doubt), wanted, misreported."""
 
 
 def _newsroom(gold: dict[str, Any], source: str, output: str) -> tuple[list[Span], Truth]:

@@ -59,7 +59,7 @@ class Shards:
     """Number of items, as `checked` counts them."""
     auditor: Auditor
     blocks: int = 1
-    """Of one shard."""
+    """Number of blocks of one shard."""
 
     @property
     def size(self) -> int:

@@ -71,7 +71,7 @@ class Timing:
 
     @property
     def rule_and_backend(self) -> tuple[str, str]:
-        """Those of a contender; SDPA has no rule."""
+        """The rule and the backend of a contender; SDPA has no rule."""
         rule, _, backend = self.contender.rpartition(" ")
         return ("", self.contender) if self.contender in (_SDPA, _CONTROL) else (rule, backend)
 

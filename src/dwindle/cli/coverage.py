@@ -144,7 +144,8 @@ def _written(author: "Author", source: str, stage: str, tell: terminal.Tell) -> 
 
 
 def _listeners(model: str, named: Path | None) -> "Listeners | None":
-    """Those of the named file, or beside a model, if there are any and they tell something."""
+    """The listeners of the named file, or beside a model; None if there are none or they tell
+    nothing."""
     if named is None and not Path(model).is_dir():
         return None
     from dwindle.auditing.listeners import Listeners

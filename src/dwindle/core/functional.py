@@ -254,7 +254,7 @@ def _checked_coverage(coverage: Any, query: Tensor, shape: tuple[int, int, int])
 
 
 def _check_flags(name: str, x: Tensor | None, query: Tensor, shape: tuple[int, int]) -> None:
-    """Of items and positions, or items and rows; a source may be shorter."""
+    """Check a mask of items and positions, or items and rows; a source may be shorter."""
     if x is None:
         return
     long_enough = x.dim() == 2 and (

@@ -102,7 +102,7 @@ def row_rule(text: str | Rule) -> RowRule:
 
 @constant
 def _read(text: str) -> None:
-    """Into ``_READ``: compilers, which cannot follow the reading, find the rule there."""
+    """Read a rule into ``_READ``, where compilers find it: they cannot follow the reading."""
     if text not in _READ:
         head, *options = _split("+", "".join(text.lower().split()))
         named = _head(head)

@@ -285,8 +285,8 @@ def _with_mass_of(a: Tensor, weights: Tensor, protected: Tensor | None) -> Tenso
 
 
 def least_mass(dtype: torch.dtype) -> float:
-    """Of a row, from which on the gradient flows through its renormalising: one over its square is
-    still a number."""
+    """Smallest mass of a row at which the gradient flows through its renormalising: one over its
+    square is still finite."""
     return math.sqrt(torch.finfo(dtype).tiny)
 
 

@@ -45,8 +45,8 @@ class Outputs:
 
     @property
     def has(self) -> frozenset[str]:
-        """Those of ``references``, ``source`` and ``gold`` that every item has; and ``coverage``,
-        if the file lies beside."""
+        """The keys among ``references``, ``source`` and ``gold`` that every item has, and
+        ``coverage`` if that file lies beside."""
         found = {
             "references": all(
                 item.references and all(map(str.strip, item.references)) for item in self.items
