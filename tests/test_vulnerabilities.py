@@ -1,16 +1,24 @@
-"""The three ends of an audit: findings, a database that is silent, a mistake of ours. Asks no
-database."""
+"""The ends of an audit: findings, a database that is silent or knows nothing, a package that was
+left out, a mistake of ours. Asks no database."""
 
+import json
 import sys
 
 import pytest
 
 from tests import vulnerabilities
 
-FINDING = (
-    "Name Version ID           Fix Versions\n---- ------- ------------ ------------\nflask 0.5 "
-    "PYSEC-2019-179 1.0"
-)
+VULNERABLE = {
+    "name": "flask",
+    "version": "0.5",
+    "vulns": [{"id": "PYSEC-2019-179", "fix_versions": ["1.0"]}],
+}
+CLEAR = {"name": "numpy", "version": "2.0", "vulns": []}
+LEFT_OUT = {"name": "absl-py", "skip_reason": "Dependency not found on PyPI: absl-py (2.5.1)"}
+
+
+def answer(*packages: dict[str, object]) -> str:
+    return json.dumps({"dependencies": packages, "fixes": []})
 
 
 def auditor(out: str = "", complaint: str = "", code: int = 0) -> list[str]:
@@ -37,11 +45,27 @@ def test_silence_is_one_sentence_and_no_failure(complaint, capsys):
     assert "nothing was checked: this is no finding and no all-clear" in said
 
 
-def test_a_finding_fails(capsys):
-    # Even where another package's answer did not come.
-    found = auditor(FINDING, "Found 1 known vulnerability; ConnectionError for another\n", 1)
-    assert vulnerabilities.ask(found) == 1
-    assert "PYSEC-2019-179" in capsys.readouterr().out
+def test_a_database_that_knows_no_package_checked_nothing(capsys):
+    """pip-audit says "no known vulnerabilities" then, of packages that it has skipped."""
+    skipped = auditor(answer(LEFT_OUT, LEFT_OUT), "No known vulnerabilities found\n")
+    assert vulnerabilities.ask(skipped) == 0
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err.count("\n") == 1
+    assert "nothing was checked: this is no finding and no all-clear" in said.err
+
+
+@pytest.mark.parametrize(
+    ("packages", "says"),
+    [
+        ((VULNERABLE, CLEAR), "flask 0.5: PYSEC-2019-179, mended in 1.0"),
+        ((VULNERABLE, LEFT_OUT), "PYSEC-2019-179"),
+        ((CLEAR, LEFT_OUT), "not found on PyPI: absl-py"),
+    ],
+)
+def test_a_finding_or_a_package_left_out_fails(packages, says, capsys):
+    assert vulnerabilities.ask(auditor(answer(*packages), "Found something\n", 1)) == 1
+    assert says in capsys.readouterr().out
 
 
 def test_a_mistake_of_ours_fails(capsys):
@@ -53,5 +77,5 @@ def test_a_mistake_of_ours_fails(capsys):
 
 
 def test_all_clear(capsys):
-    assert vulnerabilities.ask(auditor(complaint="No known vulnerabilities found\n")) == 0
-    assert "No known vulnerabilities found" in capsys.readouterr().err
+    assert vulnerabilities.ask(auditor(answer(CLEAR), "No known vulnerabilities found\n")) == 0
+    assert "no known vulnerabilities in 1 packages" in capsys.readouterr().out

@@ -1,17 +1,19 @@
 """``make vulnerabilities``: known vulnerabilities of the pinned versions, from the database that
 pip-audit asks.
 
-A finding fails. A database that does not answer is told in one sentence and does not fail: nothing
-was checked then, so it says neither that there are vulnerabilities nor that there are none.
-Anything else that goes wrong fails as pip-audit fails.
+A finding fails. A database that does not answer, or knows none of the packages (as a mirror without
+one), is told in one sentence and does not fail: nothing was checked then, so it says neither that
+there are vulnerabilities nor that there are none. A single package that could not be checked fails,
+and so does anything else that goes wrong.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 HOME = Path("build/audit")
-AUDIT = ["--strict", "--disable-pip", "--require-hashes", "-r", "constraints.lock"]
+AUDIT = ["--format", "json", "--disable-pip", "--require-hashes", "-r", "constraints.lock"]
 SILENCE = (
     "Could not connect",
     "ConnectionError",
@@ -41,15 +43,27 @@ def main() -> int:
 
 
 def ask(command: list[str]) -> int:
-    """Run pip-audit, show what it says, and give the exit code: its own, but 0 if nobody
-    answered."""
+    """Run pip-audit, say what it found, and give the exit code: 0 also if nobody answered."""
     done = subprocess.run(command, capture_output=True, text=True)
-    found = done.stdout.strip()  # a table of findings; empty where it gave up
-    if done.returncode and not found and any(words in done.stderr for words in SILENCE):
-        return _unasked(done.stderr.strip().splitlines()[-1])
-    print(found)
-    print(done.stderr, end="", file=sys.stderr)
-    return done.returncode
+    if not done.stdout.strip():  # it gave up
+        if any(words in done.stderr for words in SILENCE):
+            return _unasked(done.stderr.strip().splitlines()[-1])
+        print(done.stderr, end="", file=sys.stderr)
+        return done.returncode or 1
+    packages = json.loads(done.stdout)["dependencies"]
+    skipped = [package["skip_reason"] for package in packages if "skip_reason" in package]
+    if packages and len(skipped) == len(packages):
+        return _unasked(skipped[0])
+    findings = [
+        f"{package['name']} {package['version']}: {found['id']}, mended in "
+        f"{', '.join(found['fix_versions']) or 'no version yet'}"
+        for package in packages
+        for found in package.get("vulns", ())
+    ]
+    print(
+        "\n".join([*findings, *skipped]) or f"no known vulnerabilities in {len(packages)} packages"
+    )
+    return int(bool(findings or skipped))
 
 
 def _unasked(why: str) -> int:
