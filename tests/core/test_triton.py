@@ -91,9 +91,12 @@ def test_counts_that_are_known_are_not_made_again(monkeypatch):
     assert compiled.compiled(launch, None, "sm_80", known) == first
     with pytest.raises(NameError):
         compiled.compiled(launch, None, "sm_90", known)
-    assert "| sm_80 | fp16 | 64 | norms | 1 | all | 200 | 0 |" in compiled.summary(
-        [(compiled.Case("plain", "fp16", 64), first)]
-    )
+    with pytest.raises(LookupError, match="not compiled yet"):
+        compiled.compiled(launch, None, "sm_90", known, only_known=True)
+    case = compiled.Case("plain", "fp16", 64, "sm_80", "norms")
+    told = compiled.summary([(case, first), (case, None), (case._replace(head=128), None)])
+    assert "| sm_80 | fp16 | 64 | norms | 1 of 2 | all | 200 | 0 |" in told
+    assert "1 of 3 compiled, 0 of them with faults. Kernels are missing of: sm_80 fp16 128." in told
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ the compiler's files; the numbers that the kernels compute are compared elsewher
 import argparse
 import hashlib
 import importlib.util
+import itertools
 import json
 import re
 import subprocess
@@ -73,6 +74,8 @@ class Case(NamedTuple):
     """Rule and option."""
     dtype: str
     head: int
+    target: str
+    kernel: str
 
 
 @dataclass(frozen=True)
@@ -164,10 +167,14 @@ def _recorded(found: list[Launch]) -> Iterator[None]:
 
 
 def compiled(
-    launch: Launch, tile: Tile | None, target: str, known: dict[str, Any] | None = None
+    launch: Launch,
+    tile: Tile | None,
+    target: str,
+    known: dict[str, Any] | None = None,
+    only_known: bool = False,
 ) -> Compiled:
     """Counts of a kernel compiled for a target with a tile (None: what it was started with), taken
-    from ``known`` if it is there, else added to it."""
+    from ``known`` if it is there, else added to it (``only_known``: else a LookupError)."""
     function = getattr(triton_kernels, launch.name)
     constants = dict(launch.constants)
     options = {
@@ -187,6 +194,8 @@ def compiled(
     source = _source(function, arguments, constants)
     key = hashlib.sha256(f"{source.hash()} {target} {options}".encode()).hexdigest()[:16]
     known = {} if known is None else known
+    if key not in known and only_known:
+        raise LookupError(f"{launch.name} for {target} was not compiled yet")
     if key not in known:
         binary = _built(source, TARGETS[target], options)
         sizes = constants["BLOCK"] * constants.get("ROWS", 1)
@@ -319,7 +328,7 @@ def _amd(text: str) -> tuple[int, int, list[str]]:
         found = re.search(rf"\.{name}:\s+(\d+)", text)
         return int(found[1]) if found else 0
 
-    registers = number("vgpr_count") + number("agpr_count")
+    registers = number("vgpr_count")  # with those for sums (agpr_count): they are one file
     code = []
     for line in text.splitlines():
         label = re.match(r"(\.L\w+):", line)
@@ -401,21 +410,22 @@ def checked(
     dtypes: list[torch.dtype],
     short: bool,
     known: dict[str, Any] | None = None,
-) -> Iterator[tuple[Case, Compiled]]:
-    """Every kernel, tile, case, dtype, head size and target."""
-    for target in targets:
-        for dtype in dtypes:
-            for head in heads:
-                if refused(target, dtype, head):
-                    continue
-                for rule, option, given in cases(dtype, short):
-                    for launch in _all_launches(rule, dtype, head, given, short):
-                        for tile in launch.tiles[:1] if short else launch.tiles:
-                            name = f"{rule} {option}".strip()
-                            yield (
-                                Case(name, _TYPES[dtype], head),
-                                compiled(launch, tile, target, known),
-                            )
+    only_known: bool = False,
+) -> Iterator[tuple[Case, Compiled | None]]:
+    """Every kernel, tile, case, dtype, head size and target; None for what is not known, where
+    nothing is to be compiled."""
+    for target, dtype, head in itertools.product(targets, dtypes, heads):
+        if refused(target, dtype, head):
+            continue
+        for rule, option, given in cases(dtype, short):
+            for launch in _all_launches(rule, dtype, head, given, short):
+                name = f"{rule} {option}".strip()
+                case = Case(name, _TYPES[dtype], head, target, launch.name)
+                for tile in launch.tiles[:1] if short else launch.tiles:
+                    try:
+                        yield case, compiled(launch, tile, target, known, only_known)
+                    except LookupError:
+                        yield case, None
 
 
 def refused(target: str, dtype: torch.dtype, head: int) -> str | None:
@@ -529,7 +539,7 @@ def row(case: Case, found: Compiled) -> str:
         found.blocks,
     ]
     cells = [
-        *(case.name, case.dtype, str(case.head), found.name, found.target, found.tile),
+        *(case.name, case.dtype, str(case.head), case.kernel, case.target, found.tile),
         *map(str, numbers),
         f"{found.depth:.0f}",
         f"{found.loop:.1f}",
@@ -543,30 +553,40 @@ _HEAD = (
 )
 
 
-def summary(found: list[tuple[Case, Compiled]]) -> str:
+def summary(found: list[tuple[Case, Compiled | None]]) -> str:
     """One line for each kernel, dtype, head size and target, over all rules, options and tiles:
     the least or the most, whichever is worse."""
-    groups: dict[tuple[str, str, int, str], list[Compiled]] = {}
+    groups: dict[tuple[str, str, int, str], list[Compiled | None]] = {}
     for case, x in found:
-        groups.setdefault((x.target, case.dtype, case.head, x.name), []).append(x)
+        groups.setdefault((case.target, case.dtype, case.head, case.kernel), []).append(x)
     lines = [
         "| target | dtype | head | kernel | compiled | tensor cores | registers | spilled | "
         "shared | blocks | instructions / element | faults |",
         "|" + "---|" * 12,
     ]
-    for (target, dtype, head, name), each in groups.items():
+    for (target, dtype, head, name), every in groups.items():
+        each = [x for x in every if x is not None]
+        if not each:
+            continue
         wrong = Counter(fault for x in each for fault in x.faults())
         tensor = "-" if not each[0].products else "all" if all(x.tensor for x in each) else "no"
         loops = [x.loop for x in each if x.loop]
         cells = [
-            *(target, dtype, str(head), name, str(len(each)), tensor),
+            *(target, dtype, str(head), name, f"{len(each)} of {len(every)}", tensor),
             *(str(max(x.registers for x in each)), str(max(x.spilled for x in each))),
             *(str(max(x.shared for x in each)), str(min(x.blocks for x in each))),
-            f"{min(loops):.0f} to {max(loops):.0f}" if loops else "-",
+            f"{min(loops):.1f} to {max(loops):.1f}" if loops else "-",
             "; ".join(f"{n} x {fault}" for fault, n in wrong.items()) or "none",
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    done = sum(x is not None for _, x in found)
+    faulty = sum(bool(x.faults()) for _, x in found if x is not None)
+    told = f"{done} of {len(found)} compiled, {faulty} of them with faults."
+    empty = [key for key, every in groups.items() if not any(every)]
+    if empty:
+        places = {f"{target} {dtype} {head}" for target, dtype, head, _ in empty}
+        told += f" Kernels are missing of: {', '.join(sorted(places))}."
+    return "\n".join([told, "", *lines])
 
 
 def main() -> None:
@@ -585,6 +605,9 @@ def main() -> None:
         "--known", type=Path, help="file of counts: what is in it is not compiled again"
     )
     parser.add_argument(
+        "--only-known", action="store_true", help="compile nothing, tell what is in that file"
+    )
+    parser.add_argument(
         "--out", type=Path, help="file for the table of the worst of each kernel, in Markdown"
     )
     parser.add_argument(
@@ -600,24 +623,27 @@ def main() -> None:
     known = _read(asked.known)
     print(_HEAD)
     all_found, faults = [], []
+    dtypes = [names[x] for x in asked.dtype]
     for case, found in checked(
-        asked.target, asked.head, [names[x] for x in asked.dtype], asked.short, known
+        asked.target, asked.head, dtypes, asked.short, known, asked.only_known
     ):
-        print(row(case, found), flush=True)
         all_found.append((case, found))
-        faults += [
-            f"{' '.join(map(str, case))} {found.name} {found.target} {found.tile}: {fault}"
-            for fault in found.faults()
-        ]
-        if asked.known:
+        if found is None:
+            continue
+        print(row(case, found), flush=True)
+        told = f"{' '.join(map(str, case))} {found.tile}"
+        faults += [f"{told}: {fault}" for fault in found.faults()]
+        if asked.known and not asked.only_known:
             whole.write_json(asked.known, known)
     for target in [x for x in asked.target if asked.tutorial and x in ("sm_80", "sm_90")]:
         for head in asked.head:
             for found in tutorial(asked.tutorial, target, head):
-                print(row(Case("Triton's tutorial", "fp16", head), found), flush=True)
+                case = Case("Triton's tutorial", "fp16", head, target, found.name)
+                print(row(case, found), flush=True)
     if asked.out:
         asked.out.write_text(_PAGE + summary(all_found) + "\n", encoding="utf-8")
-    print("\n".join(["", *faults, f"{len(all_found)} compiled, {len(faults)} faults"]))
+    done = sum(found is not None for _, found in all_found)
+    print("\n".join(["", *faults, f"{done} of {len(all_found)} compiled, {len(faults)} faults"]))
     sys.exit(bool(faults))
 
 

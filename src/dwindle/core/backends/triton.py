@@ -32,7 +32,7 @@ def objection(call: Call) -> str | None:
     """Reason why the kernels cannot do this call, or None if they can."""
     if find_spec("triton") is None:
         return "the package triton is not installed"
-    if not call.query.is_cuda and not _interpreted():
+    if not call.query.is_cuda and not interpreted():
         return (
             f"the tensors are on {call.query.device}, and Triton's interpreter is not on "
             "(TRITON_INTERPRET=1)"
@@ -86,8 +86,8 @@ def pays(call: Call) -> bool:
 
 
 @cache
-def _interpreted() -> bool:
-    """As Triton of any version reads it."""
+def interpreted() -> bool:
+    """True if Triton's interpreter is on, as Triton of any version reads it."""
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")
 
 

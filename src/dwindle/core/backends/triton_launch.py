@@ -6,7 +6,6 @@ imports triton.
 """
 
 import math
-import os
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from dwindle.core.backends import triton_kernels as kernels
 from dwindle.core.backends.call import Call, kernel_numbers
 from dwindle.core.backends.once import once
 from dwindle.core.backends.polynomial import few_odd_terms
+from dwindle.core.backends.triton import interpreted
 from dwindle.core.backends.triton_kernels import (
     Curve,
     Gradients,
@@ -36,11 +36,6 @@ _UNSAVED = 1024  # rows whose coverage between blocks is held where no backward 
 _LOG2E = kernels.LOG2E.value
 _WHOLE = 64  # rows that every tile's number of rows divides
 _STEP = 128  # positions of a program in a decoding step
-
-
-def interpreted() -> bool:
-    """True if Triton's interpreter is on, as Triton of any version reads it."""
-    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
