@@ -69,7 +69,7 @@ def _norm_first(part: nn.Module, layers: list[Any], width: int) -> None:
 
 
 def _normed(part: Any, _: Any, output: Any) -> Any:
-    """What an encoder or decoder gives, its states normed."""
+    """Output of an encoder or decoder, its states normed."""
     if isinstance(output, tuple):
         return (part.layer_norm(output[0]), *output[1:])
     output.last_hidden_state = part.layer_norm(output.last_hidden_state)
