@@ -166,7 +166,7 @@ def test_a_corpus_is_cleaned(run, outputs, ears, tmp_path):
     assert "chars" not in json.loads(findings_of(outputs).read_text().splitlines()[0])
     code, _, complained = run(*asked, "--keep", str(tmp_path / "clean.tsv"))
     assert code == 2
-    assert "let its name end in .jsonl" in complained
+    assert "end its name in .jsonl" in complained
 
 
 def test_parallel_files_are_cleaned_together(run, outputs, ears, tmp_path):

@@ -3,7 +3,8 @@
 Made by ``functional.attention`` after all checks; backends trust it.
 """
 
-from functools import lru_cache
+import os
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -113,3 +114,9 @@ def kernel_numbers(rule: Rule) -> KernelNumbers | None:
 @lru_cache(maxsize=64)
 def _numbers(rule: Rule) -> KernelNumbers | None:
     return rule.numbers
+
+
+@cache
+def interpreted() -> bool:
+    """True if Triton's interpreter is on, as Triton of any version reads it."""
+    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")

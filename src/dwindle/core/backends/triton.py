@@ -7,7 +7,6 @@ eager twin on a small case: kernels that do not compile there, or give other num
 with one line on stderr.
 """
 
-import os
 import sys
 from functools import cache, partial
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dwindle.core.backends import eager
-from dwindle.core.backends.call import UNTRANSFORMED, Call, kernel_numbers
+from dwindle.core.backends.call import UNTRANSFORMED, Call, interpreted, kernel_numbers
 from dwindle.core.concave import Log, Power
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import DyDim
@@ -83,12 +82,6 @@ def card_objection(
 def pays(call: Call) -> bool:
     """On a GPU: the interpreter is for tests."""
     return call.query.is_cuda and call.query.numel() > 0 and call.value.numel() > 0
-
-
-@cache
-def interpreted() -> bool:
-    """True if Triton's interpreter is on, as Triton of any version reads it."""
-    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "y", "yes", "on", "true")
 
 
 @cache

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from dwindle.core.backends import triton_kernels as kernels
-from dwindle.core.backends.call import Call, kernel_numbers
+from dwindle.core.backends.call import Call, interpreted, kernel_numbers
 from dwindle.core.backends.once import once
 from dwindle.core.backends.polynomial import few_odd_terms
-from dwindle.core.backends.triton import interpreted
 from dwindle.core.backends.triton_kernels import (
     Curve,
     Gradients,
