@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import struct
 
 import pytest
@@ -181,6 +182,18 @@ def test_a_folder_of_the_hubs_parquet_files(tmp_path, datasets):
         ValueError, match="the data set has no column 'text' but 'article', 'highlights', 'id'"
     ):
         load(cnndm(tmp_path / "copy", source="text"), "train")
+
+
+def test_other_parquet_files_of_the_same_size_and_date(tmp_path, datasets):
+    """The library's own cache goes by dates."""
+    file = tmp_path / "train-00000.parquet"
+    for text in ("Bob", "Tim"):
+        columns = {"id": ["a"], "article": [f"{text} rose."], "highlights": [f"{text} rose."]}
+        datasets.Dataset.from_dict(columns).to_parquet(file)
+        os.utime(file, (1, 1))
+        for _ in range(2):
+            found = load(DataSettings("cnndm", str(tmp_path)), "train")
+            assert (found[0].source, found[0].target) == (f"{text} rose.", f"{text} rose.")
 
 
 def test_what_save_to_disk_wrote(tmp_path, datasets):

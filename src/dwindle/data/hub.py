@@ -5,6 +5,7 @@ Knows no corpus.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,24 @@ def _local(datasets: Any, place: Path, split: Split, config: str) -> Any:
             "similar"
         )
     try:
-        return datasets.load_dataset("parquet", data_files={split: files}, split=split)
+        # The library keeps what it read by the names and dates of files: a name of the contents
+        # keeps another text of the same date apart.
+        return datasets.load_dataset(
+            "parquet", _digest(files), data_files={split: files}, split=split
+        )
     except (OSError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{files[0]} cannot be read as parquet ({_cause(error)}): get it again"
         ) from None
+
+
+def _digest(files: Sequence[str]) -> str:
+    """A name of what files hold."""
+    found = blake2b(digest_size=12)
+    for name in files:
+        with Path(name).open("rb") as file:
+            found.update(file_digest(file, "blake2b").digest())
+    return found.hexdigest()
 
 
 def _cause(error: BaseException) -> str:
