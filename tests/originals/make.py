@@ -3,8 +3,9 @@
 
 NAME is ``see``, ``see_port``, ``presumm``, ``captioner`` or ``fairseq``; CHECKOUT a work tree of
 the repository that README.md names; PYTHON, for ``see`` and ``presumm``, one that has the libraries
-of their time (``fairseq``, which is a library itself, takes PYTHON only). Nothing of theirs is kept here but the numbers that it gave. Modules that they import
-and that do not matter for a search (CUDA, loaders) are replaced by empty ones.
+of their time (``fairseq``, which is a library itself, takes PYTHON only). Nothing of theirs is kept
+here but the numbers that it gave. Modules that they import and that do not matter for a search
+(CUDA, loaders) are replaced by empty ones.
 """
 
 import builtins

@@ -54,7 +54,7 @@ def model(kind, given, seed):
 
 def said(net, source, target):
     """Log-probability of each token of a target."""
-    ids, read = torch.tensor([source]), torch.tensor([[2] + target[:-1]])
+    ids, read = torch.tensor([source]), torch.tensor([[2, *target[:-1]]])
     out = net(ids, torch.tensor([len(source)]), read)
     rows = net.get_normalized_probs(out, log_probs=True)[0]
     return [float(rows[t, i]) for t, i in enumerate(target)]
