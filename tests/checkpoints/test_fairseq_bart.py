@@ -41,7 +41,10 @@ def write(folder, masked=False, seed=7, ending=3.0, **more):
         "decoder.version": torch.tensor([3.0]),
     }
     stored["decoder.output_projection.weight"] = weights["decoder.embed_tokens.weight"]
-    stored["classification_heads.mnli.dense.weight"] = draw(8, 8)
+    head = "classification_heads.mnli"
+    stored[f"{head}.dense.weight"] = draw(8, 8)
+    stored |= {f"{head}.{name}": torch.zeros(8) for name in ("dense.bias", "out_proj.bias")}
+    stored[f"{head}.out_proj.weight"] = torch.zeros(8, 8)
     if masked:
         for name in [
             name for name in stored if "embed_tokens" in name or "output_projection" in name

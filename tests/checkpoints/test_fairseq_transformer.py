@@ -64,7 +64,10 @@ def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0,
         weights, "decoder." + ("layer_norm" if first else "layers.1.final_layer_norm"), ending
     )
     folder.mkdir(exist_ok=True)
-    content = {"model": old(weights) if year == 2018 else weights, "extra_state": {"epoch": 3}}
+    # without these versions fairseq takes it for an old one and leaves the last norms out
+    today = {f"{part}.version": torch.tensor([3.0]) for part in ("encoder", "decoder")}
+    stored = old(weights) if year == 2018 else weights | today
+    content = {"model": stored, "extra_state": {"epoch": 3}}
     if year == 2018:
         content["args"] = given
     else:

@@ -3,8 +3,9 @@
 
 NAME is ``see``, ``see_port``, ``presumm``, ``captioner`` or ``fairseq``; CHECKOUT a work tree of
 the repository that README.md names; PYTHON, for ``see`` and ``presumm``, one that has the libraries
-of their time. Nothing of theirs is kept here but the numbers that it gave. Modules that they import
-and that do not matter for a search (CUDA, loaders) are replaced by empty ones.
+of their time (``fairseq``, which is a library itself, takes PYTHON only). Nothing of theirs is kept
+here but the numbers that it gave. Modules that they import and that do not matter for a search
+(CUDA, loaders) are replaced by empty ones.
 """
 
 import builtins
@@ -23,14 +24,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from tests.checkpoints import (
-    fairseq_twin,
-    test_fairseq_bart,
-    test_fairseq_transformer,
-    test_presumm,
-    test_see,
-    test_top_down,
-)
+from tests.checkpoints import test_presumm, test_see, test_top_down
 from tests.originals import tiny
 
 HERE = Path(__file__).parent
@@ -55,12 +49,15 @@ def source(name, file):
 # See and PreSumm: all of their code as it is, run by a Python of its time. It is shown a folder.
 
 
-def by(python, script, checkout, tiny_files):
-    """What ``script`` says when ``python`` runs it with a checkout and a folder of these files."""
+def by(python, script, tiny_files, *checkout):
+    """What ``script`` says when ``python`` runs it with a checkout, if it needs one, and a folder
+    of these files."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in tiny_files.items():
-            (Path(folder) / name).write_text(content, encoding="utf-8")
-        subprocess.run([python, HERE / script, checkout.resolve(), folder], check=True)
+            content = content if isinstance(content, bytes) else content.encode()
+            (Path(folder) / name).write_bytes(content)
+        where = [Path(c).resolve() for c in checkout]
+        subprocess.run([python, HERE / script, *where, folder], check=True)
         return json.loads((Path(folder) / "made.json").read_text())
 
 
@@ -90,7 +87,7 @@ def see(checkout, python):
         "min_dec_steps": tiny.SHORTEST,
         "target": tiny.TARGET,
     }
-    return by(python, "old_see.py", checkout, {"tiny.json": json.dumps(content)})
+    return by(python, "old_see.py", {"tiny.json": json.dumps(content)}, checkout)
 
 
 def presumm(checkout, python):
@@ -126,7 +123,7 @@ def presumm(checkout, python):
         },
     }
     files = {"tiny.json": json.dumps(content), "vocab.txt": "\n".join(tiny.PIECES) + "\n"}
-    return by(python, "old_presumm.py", checkout, files)
+    return by(python, "old_presumm.py", files, checkout)
 
 
 def vocab():
@@ -141,7 +138,7 @@ DATA = {"START_DECODING": "[START]", "STOP_DECODING": "[STOP]", "UNKNOWN_TOKEN":
 
 
 def see_port(checkout):
-    made = {}
+    checkout, made = Path(checkout), {}
     for coverage in (False, True):
         sizes = {
             "vocab_size": test_see.V,
@@ -199,6 +196,7 @@ def port_batch(article):
 
 
 def captioner(checkout):
+    checkout = Path(checkout)
     sys.path.insert(0, str(checkout))
     module("misc", utils=module("misc.utils"))
     package = module("models")
@@ -228,106 +226,48 @@ def captioner(checkout):
         model = attending.TopDownModel(opt).eval()
         model.load_state_dict(w)
         for n, regions in enumerate(tiny.images(seed)):
+            image = regions.mean(0)[None], regions[None]
+            target = tiny.paragraphs(seed)[n]
             with torch.no_grad():
-                sequence, scores = model(
-                    regions.mean(0)[None],
-                    regions[None],
-                    None,
-                    opt={"beam_size": tiny.BEAMS},
-                    mode="sample",
-                )
-            made[f"{seed}/{n}"] = [sequence[0].tolist(), float(scores[0].sum())]
+                written = [
+                    model(*image, None, opt=opt, mode="sample")
+                    for opt in ({"beam_size": tiny.BEAMS}, {}, {"block_trigrams": 1})
+                ]
+                # a target stands between two zeros, its start and its end
+                rows = model(*image, torch.tensor([[0, *target]]))[0]
+            made[f"{seed}/{n}"] = [float(rows[t, i]) for t, i in enumerate(target)]
+            for how, (sequence, scores) in zip(tiny.CAPTIONING, written, strict=True):
+                made[f"{seed}/{n}/{how}"] = [sequence[0].tolist(), float(scores[0].sum())]
     return made
 
 
-# fairseq: its search as it is; the model is tests/checkpoints/fairseq_twin.py, the equations of its
-# modules in loops.
+# fairseq: all of its code as it is, run by a Python of its time, which reads the kits' checkpoints.
 
 
-def fairseq(checkout):
-    package = module("fairseq", utils=module("fairseq.utils"))
-    package.__path__ = [str(checkout / "fairseq")]
-    module("fairseq.data", data_utils=module("fairseq.data.data_utils"))
-    module("fairseq.models", FairseqIncrementalDecoder=torch.nn.Module)
-    module("fairseq.ngram_repeat_block", NGramRepeatBlock=None)
-    source(
-        "fairseq.token_generation_constraints",
-        checkout / "fairseq" / "token_generation_constraints.py",
-    )
-    package.search = source("fairseq.search", checkout / "fairseq" / "search.py")
-    generator = source("fairseq.sequence_generator", checkout / "fairseq" / "sequence_generator.py")
-
-    class Twin(generator.EnsembleModel):
-        def __init__(self, score):
-            torch.nn.Module.__init__(self)
-            self.score, self.models_size = score, 1
-
-        def max_decoder_positions(self):
-            return 1024
-
-        def set_decoder_beam_size(self, size):
-            pass
-
-        def forward_encoder(self, net_input):
-            return []
-
-        def reorder_encoder_out(self, outs, order):
-            return outs
-
-        def reorder_incremental_state(self, states, order):
-            pass
-
-        def forward_decoder(self, tokens, outs, states, temperature=1.0):
-            return torch.stack(
-                [self.score(row)[-1].log_softmax(-1) for row in tokens.tolist()]
-            ), None
-
-    made = {}
-    for kind, kit in (("transformer", test_fairseq_transformer), ("bart", test_fairseq_bart)):
+def fairseq(python):
+    files, kinds = {}, {}
+    for kind, (kit, how) in tiny.FAIRSEQ.items():
+        sources, targets = {}, {}
         for seed in tiny.SEEDS:
             with tempfile.TemporaryDirectory() as folder:
-                weights, given = kit.write(Path(folder), seed=seed, ending=tiny.ENDING)
-            rows = len(weights["encoder.embed_tokens.weight"])
-            dictionary = Dictionary(rows)
-            first = torch.tensor([[0]]) if kind == "bart" else None
-            for n, ids in enumerate(tiny.sentences(seed, rows, kind == "bart")):
-                for penalty in (0.0, 0.6, 2.0):
-                    score = functools.partial(fairseq_twin.logits, weights, given, ids)
-                    lengths = {
-                        "max_len_b": tiny.LONGEST - 1,
-                        "min_len": tiny.SHORTEST,
-                        "beam_size": tiny.BEAMS,
-                    }
-                    search = generator.SequenceGenerator(
-                        Twin(score), dictionary, **lengths, len_penalty=penalty
-                    )
-                    sample = {"net_input": {"src_tokens": torch.tensor([ids])}}
-                    best = search.generate([], sample, prefix_tokens=first)[0][0]
-                    made[f"{kind}/{seed}/{n}/{penalty}"] = [
-                        best["tokens"].tolist(),
-                        float(best["score"]),
-                    ]
-    return made
+                weights, given = kit.write(Path(folder), seed=seed, ending=tiny.ENDING, **how)
+                files[f"{kind}-{seed}.pt"] = (Path(folder) / "model.pt").read_bytes()
+            rows, words = (len(weights[f"{p}.embed_tokens.weight"]) for p in ("encoder", "decoder"))
+            sources[seed] = tiny.sentences(seed, rows, kind == "bart")
+            targets[seed] = tiny.sentences(100 + seed, words, kind == "bart")
+        kinds[kind] = {
+            **{"sources": sources, "targets": targets, "rows": [rows, words]},
+            **{"settings": vars(given), "width": 8, "ffn": 12, "positions": 40},
+            "shared": "decoder.embed_out" not in weights,
+        }
+    content = {
+        **{"kinds": kinds, "penalties": tiny.PENALTIES, "beam_size": tiny.BEAMS},
+        **{"max_len_b": tiny.LONGEST - 1, "min_len": tiny.SHORTEST},
+    }
+    return by(python, "old_fairseq.py", {"tiny.json": json.dumps(content), **files})
 
 
-class Dictionary:
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def pad(self):
-        return 1
-
-    def eos(self):
-        return 2
-
-    def unk(self):
-        return 3
-
-
-def main(name, checkout, *python):
+def main(name, *where):
     makers = {
         "see": see,
         "see_port": see_port,
@@ -335,7 +275,7 @@ def main(name, checkout, *python):
         "captioner": captioner,
         "fairseq": fairseq,
     }
-    made = makers[name](Path(checkout), *python)
+    made = makers[name](*where)
     numbers = [x for row in made.values() for x in row if isinstance(x, float)]
     assert all(math.isfinite(x) for x in numbers)
     lines = ",\n".join(

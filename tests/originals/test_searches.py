@@ -10,13 +10,7 @@ import torch
 from dwindle.checkpoints.opening import opened
 from dwindle.generation.generate import generate
 from dwindle.generation.settings import DecodingSettings
-from tests.checkpoints import (
-    test_fairseq_bart,
-    test_fairseq_transformer,
-    test_presumm,
-    test_see,
-    test_top_down,
-)
+from tests.checkpoints import test_presumm, test_see, test_top_down
 from tests.originals import tiny
 
 LENGTHS = {"beams": tiny.BEAMS, "max_length": tiny.LONGEST}
@@ -117,45 +111,94 @@ def test_presumm_as_it_reads_and_writes(tmp_path):
                     assert until(row, test_presumm.END)[1:] == right
 
 
-def test_the_captioner(tmp_path):
+OURS = {theirs: own for own, theirs in enumerate(test_top_down.OURS) if theirs is not None}
+"""Our number of each of the captioner's words."""
+
+
+def target_log_p(model, batch, read, target):
+    """Log-probability of each token of one target."""
+    with torch.no_grad():
+        logits = model(**batch, decoder_input_ids=torch.tensor([read])).logits
+    return logits[0].log_softmax(-1)[range(len(target)), target].tolist()
+
+
+def test_what_the_captioner_says_of_a_target(tmp_path):
+    told = golden("captioner")
+    for seed in tiny.SEEDS:
+        test_top_down.write(tmp_path / str(seed), seed=seed, sharp=True)
+        found = opened(tmp_path / str(seed))
+        pairs = zip(tiny.images(seed), tiny.paragraphs(seed), strict=True)
+        for n, (image, target) in enumerate(pairs):
+            ids = [OURS[i] for i in target]
+            batch = found.codec.collate([found.codec.encode(image.numpy())])
+            said = target_log_p(found.model, batch, [2, *ids[:-1]], ids)
+            assert said == pytest.approx(told[f"{seed}/{n}"], abs=3e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "more"),
+    [
+        ("beams", {"search": "captioner"}),
+        ("greedy", {"beams": 1}),
+        ("penalised", {"beams": 1, "soft_trigrams": 2.0}),
+    ],
+)
+def test_the_captioner(how, more, tmp_path):
     told, plain = golden("captioner"), 0
-    ours = {theirs: own for own, theirs in enumerate(test_top_down.OURS) if theirs is not None}
     for seed in tiny.SEEDS:
         test_top_down.write(tmp_path / str(seed), seed=seed, sharp=True)
         found, images = opened(tmp_path / str(seed)), [image.numpy() for image in tiny.images(seed)]
-        right = [[2, *(ours[i] for i in told[f"{seed}/{n}"][0])] for n in range(tiny.EACH)]
+        right = [[2, *(OURS[i] for i in told[f"{seed}/{n}/{how}"][0])] for n in range(tiny.EACH)]
         right = [until(row, 3) for row in right]
-        for search in ("captioner", "none"):
-            rows = searched(found, images, DecodingSettings(**CAPTIONER, search=search))
-            rows = [until(row, 3) for row in rows]
-            if search == "captioner":
-                assert rows == right
-            else:
-                plain += sum(a == b for a, b in zip(rows, right, strict=True))
+        rows = searched(found, images, DecodingSettings(**{**CAPTIONER, **more}))
+        assert [until(row, 3) for row in rows] == right
+        rows = searched(found, images, DecodingSettings(**CAPTIONER))
+        plain += sum(until(a, 3) == b for a, b in zip(rows, right, strict=True))
     assert plain < tiny.EACH * len(tiny.SEEDS)
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
-@pytest.mark.parametrize(
-    ("kind", "kit"), [("transformer", test_fairseq_transformer), ("bart", test_fairseq_bart)]
-)
-def test_fairseq(kind, kit, penalty, tmp_path):
+def fairseq_model(kind, seed, folder):
+    """A model of fairseq, imported, with its sources and its targets."""
+    kit, how = tiny.FAIRSEQ[kind]
+    folder.mkdir()
+    weights, _ = kit.write(folder, seed=seed, ending=tiny.ENDING, **how)
+    rows, words = (len(weights[f"{part}.embed_tokens.weight"]) for part in ("encoder", "decoder"))
+    sources = tiny.sentences(seed, rows, kind == "bart")
+    return opened(folder).model, sources, tiny.sentences(100 + seed, words, kind == "bart")
+
+
+@pytest.mark.parametrize("kind", tiny.FAIRSEQ)
+def test_what_fairseq_says_of_a_target(kind, tmp_path):
+    told = golden("fairseq")
+    for seed in tiny.SEEDS:
+        model, sources, targets = fairseq_model(kind, seed, tmp_path / str(seed))
+        for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            batch = {"input_ids": torch.tensor([source])}
+            said = target_log_p(model.double(), batch, [2, *target[:-1]], target)
+            assert said == pytest.approx(told[f"{kind}/{seed}/{n}"], abs=3e-5)
+
+
+@pytest.mark.parametrize("penalty", tiny.PENALTIES)
+@pytest.mark.parametrize("kind", tiny.FAIRSEQ)
+def test_fairseq(kind, penalty, tmp_path):
+    """The hypotheses, and their scores: log-probability over length^penalty."""
     told, plain = golden("fairseq"), 0
     for seed in tiny.SEEDS:
-        (tmp_path / str(seed)).mkdir()
-        weights, _ = kit.write(tmp_path / str(seed), seed=seed, ending=tiny.ENDING)
-        model = opened(tmp_path / str(seed)).model
-        sources = tiny.sentences(seed, len(weights["encoder.embed_tokens.weight"]), kind == "bart")
+        model, sources, _ = fairseq_model(kind, seed, tmp_path / str(seed))
         ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(i) for i in sources], True, 1)
         batch = {"input_ids": ids, "attention_mask": (ids != 1).long()}
-        right = [[2, *told[f"{kind}/{seed}/{n}/{penalty}"][0]] for n in range(tiny.EACH)]
+        right = [told[f"{kind}/{seed}/{n}/{penalty}"] for n in range(tiny.EACH)]
         for search in ("fairseq", "none"):
             rows = generate(
                 model, batch, DecodingSettings(**FAIRSEQ, alpha=penalty, search=search)
             ).tolist()
             rows = [until(row, 2) for row in rows]
             if search == "fairseq":
-                assert rows == right
+                assert rows == [[2, *best] for best, _ in right]
             else:
-                plain += sum(a == b for a, b in zip(rows, right, strict=True))
+                plain += sum(a == [2, *best] for a, (best, _) in zip(rows, right, strict=True))
+        for source, (best, score) in zip(sources, right, strict=True):
+            batch_of_one = {"input_ids": torch.tensor([source])}
+            said = sum(target_log_p(model, batch_of_one, [2, *best[:-1]], best))
+            assert said / len(best) ** penalty == pytest.approx(score, abs=3e-4)
     assert plain < tiny.EACH * len(tiny.SEEDS)

@@ -5,10 +5,10 @@
 
 import random
 
-from tests.checkpoints import test_presumm
+from tests.checkpoints import test_fairseq_bart, test_fairseq_transformer, test_presumm
 from tests.checkpoints import test_see as see
 from tests.checkpoints.kit import Draw
-from tests.checkpoints.test_top_down import D
+from tests.checkpoints.test_top_down import D, V
 
 SEEDS = (11, 12, 13)
 EACH = 10
@@ -21,6 +21,20 @@ PIECES = [*test_presumm.WORDS, "u", "##.", "dog"]
 POSITIONS = 64
 ENDING = 0.5
 """How much models of fairseq lean to an end: some outputs reach the greatest length."""
+FAIRSEQ = {
+    "transformer": (test_fairseq_transformer, {}),
+    "norms-first": (
+        test_fairseq_transformer,
+        {"vocabularies": "untied", "year": 2024, **test_fairseq_transformer.FIRST},
+    ),
+    "bart": (test_fairseq_bart, {}),
+}
+"""Models of fairseq, each a kit and its settings: a Transformer with one vocabulary in the layout
+of 2018, one with two vocabularies and norms before each part in today's, and a BART."""
+PENALTIES = (0.0, 0.6, 2.0)
+"""Length penalties of fairseq's searches."""
+CAPTIONING = ("beams", "greedy", "penalised")
+"""Searches of the captioner; ``penalised`` is greedy with its penalty for repeated trigrams."""
 
 
 def articles(seed):
@@ -63,6 +77,12 @@ def presumm(seed):
 def images(seed):
     """Regions (S, D) for a captioner."""
     return [Draw(100 * seed + n)(4 + n % 4, D, by=2.0) for n in range(EACH)]
+
+
+def paragraphs(seed):
+    """A target for each image, in the captioner's numbers, its end among them."""
+    draw = random.Random(seed)
+    return [[*draw.choices(range(1, V), k=draw.randint(3, 8)), 0] for _ in range(EACH)]
 
 
 def sentences(seed, rows, bart=False):
