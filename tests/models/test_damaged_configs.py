@@ -24,6 +24,16 @@ def saved(tmp_path_factory):
     return folder
 
 
+def refused(saved, change, tmp_path, why):
+    """Opening a copy of a saved model whose config has this ``change`` is refused in a sentence."""
+    shutil.copytree(saved, tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(ValueError, match=why) as caught:
+        opened(str(tmp_path / "model"))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
@@ -41,12 +51,7 @@ def saved(tmp_path_factory):
     ],
 )
 def test_a_config_that_does_not_fit(saved, kind, change, tmp_path):
-    shutil.copytree(saved / kind, tmp_path / "model")
-    config = tmp_path / "model" / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | change))
-    with pytest.raises(ValueError, match=r"complete saved model|which no model has") as caught:
-        opened(str(tmp_path / "model"))
-    assert "\n" not in str(caught.value)
+    refused(saved / kind, change, tmp_path, r"complete saved model|which no model has")
 
 
 @pytest.mark.parametrize(
@@ -61,12 +66,7 @@ def test_a_config_that_does_not_fit(saved, kind, change, tmp_path):
 )
 def test_a_config_that_claims_much(saved, kind, change, tmp_path):
     """Refused before the library takes memory for it."""
-    shutil.copytree(saved / kind, tmp_path / "model")
-    config = tmp_path / "model" / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | change))
-    with pytest.raises(ValueError, match=r"config\.json claims [\d,]+ bytes of weights") as caught:
-        opened(str(tmp_path / "model"))
-    assert "\n" not in str(caught.value)
+    refused(saved / kind, change, tmp_path, r"config\.json claims [\d,]+ bytes of weights")
 
 
 def test_an_honest_config_is_not_suspected(saved):

@@ -111,15 +111,15 @@ def _check_size(folder: Path, kind: Any) -> None:
         twin.tie_weights()
         size = sum(_FLOAT * x.numel() for x in (*twin.parameters(), *twin.buffers()))
     except Exception:
-        return  # told by whoever loads it
+        return  # whoever loads the model reports it
     finally:
         logging.set_verbosity(said)
     if getattr(config, "quantization_config", None):
         stored *= _QUANTISED
     if size > 2 * stored + _SLACK:
         raise ValueError(
-            f"{folder} is no whole saved model: its config.json claims {size:,} bytes of weights, "
-            f"and its files have {stored:,}: get the folder again"
+            f"{folder} is not a complete saved model: its config.json claims {size:,} bytes of "
+            f"weights, and its files have {stored:,}: get the folder again"
         )
 
 
