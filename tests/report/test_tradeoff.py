@@ -117,6 +117,24 @@ def test_the_file_stands_alone_in_light_and_dark():
     assert text.count(".dot.s7{fill:#") == 2
 
 
+def test_a_long_note_has_lines_of_its_own_below_the_axis():
+    points = [Point("a", 1, 1, (0, 2), (0, 2), "s1")]
+    short, long = (
+        ET.fromstring(scatter.file("t", Axis("the axis"), Axis("y"), points, note))
+        for note in ("a note", "a note that says much " * 20)
+    )
+    for root, count in ((short, 1), (long, 5)):
+        own = [text for text in root.findall("{*}text") if text.get("class") == "label"]
+        heights = [float(text.get("y")) for text in own]
+        assert len(own) == count
+        assert all(len(text.text) * 7 < 680 for text in own)
+        assert heights == sorted(set(heights))
+        assert heights[-1] < float(root.get("height"))
+    # The label of the upright axis stands by a transform and has no height of its own.
+    across = max(float(text.get("y", 0)) for text in short.findall("{*}g/{*}text"))
+    assert heights[0] > across + 15  # 10 more for the group
+
+
 def test_two_test_sets_have_two_files(tmp_path):
     paths = [folders.plain(tmp_path / f"{k}.jsonl", k, count=5 + k // 2) for k in range(4)]
     assert list(report.charts(report.make(paths))) == ["-tradeoff-0.svg", "-tradeoff-2.svg"]

@@ -7,6 +7,7 @@ carries them, for light and for dark. Knows nothing of what its axes mean.
 import functools
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -94,14 +95,19 @@ def file(
     width: int = 680,
     height: int = 440,
 ) -> str:
-    """A whole SVG file, on a ground of its own, with a note below."""
+    """A whole SVG file, on a ground of its own, with a note below, in as many lines as it takes."""
     inside = "".join(_parts(title, across, upright, points, width - 24, height - 20))
+    lines = textwrap.wrap(note, int((width - 24) / _LETTER))
+    below = "".join(
+        f'<text class="label" x="12" y="{height + _LINE * n:.0f}">{escape(line)}</text>'
+        for n, line in enumerate(lines)
+    )
+    whole = height + round(_LINE * len(lines))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" aria-label="{escape(title)}"><style>{_style()}</style>'
-        f'<rect class="ground" width="{width}" height="{height}" rx="8"/>'
-        f'<g transform="translate(12 10)">{inside}</g>'
-        f'<text class="label" x="12" y="{height - 20}">{escape(note)}</text></svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" width="{width}" '
+        f'height="{whole}" role="img" aria-label="{escape(title)}"><style>{_style()}</style>'
+        f'<rect class="ground" width="{width}" height="{whole}" rx="8"/>'
+        f'<g transform="translate(12 10)">{inside}</g>{below}</svg>\n'
     )
 
 

@@ -24,7 +24,7 @@ class _Way(NamedTuple):
     words: str
 
 
-_WAYS = {
+WAYS = {
     "trained": _Way("s1", "blue: trained with the method"),
     "decoding": _Way("s2", "orange: the base's model, with a rule while decoding"),
     "search": _Way("s3", "green squares: the base's model, another search"),
@@ -44,7 +44,7 @@ class Tradeoff:
     """Words that say what the bars stand for."""
 
     ways: tuple[str, ...] = ()
-    """Ways in which the systems were made, as far as recipes say: names of ``_WAYS``."""
+    """Ways in which the systems were made, as far as recipes say: names of ``WAYS``."""
 
     @property
     def note(self) -> str:
@@ -54,7 +54,7 @@ class Tradeoff:
     @property
     def legend(self) -> str:
         """The meaning of the colours, in words: nothing where each system has its own."""
-        return "; ".join(_WAYS[way].words for way in _WAYS if way in self.ways)
+        return "; ".join(WAYS[way].words for way in WAYS if way in self.ways)
 
     def chart(self) -> Markup:
         return scatter.chart(self.title, self.across, self.upright, self.points)
@@ -107,12 +107,12 @@ def _point(measured: Measured, arm: str, metric: str, way: str) -> Point:
     assert x
     assert y
     across, upright = measured.interval(arm, REPEATED), measured.interval(arm, metric)
-    own = _WAYS[way].colour if way else colour(measured, arm)
+    own = WAYS[way].colour if way else colour(measured, arm)
     return Point(arm, x.value, y.value, across, upright, own, way == "search")
 
 
 def _way(measured: Measured, arm: str) -> str:
-    """The way in which a system differs from the base, a name of ``_WAYS``; empty for the base, or
+    """The way in which a system differs from the base, a name of ``WAYS``; empty for the base, or
     if a recipe is not known."""
     recipes: list[dict[str, Any]] = [one.recipe for one in measured.test.arms]
     base, own = recipes[0], recipes[measured.arms.index(arm)]
