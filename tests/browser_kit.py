@@ -8,16 +8,22 @@ from pathlib import Path
 
 import pytest
 
-MARKS = [
-    pytest.mark.browser,
-    # A browser is a large machine of its own, with clocks of its own. What fails is tried once
-    # more, and the summary counts it; a fault of ours fails twice.
-    pytest.mark.flaky(reruns=1),
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no browser: on Debian, apt-get install chromium chromium-driver",
-    ),
-]
+_NEEDED = pytest.mark.skipif(
+    not (shutil.which("chromium") and shutil.which("chromedriver")),
+    reason="no browser: on Debian, apt-get install chromium chromium-driver",
+)
+# A browser is a large machine of its own, with clocks of its own. What fails is tried once more,
+# and the summary counts it; a fault of ours fails twice.
+MARKS = [pytest.mark.browser, pytest.mark.flaky(reruns=1), _NEEDED]
+
+
+def in_a_browser(test):
+    """``test`` with all of ``MARKS``, where only one test of a file needs a browser."""
+    for mark in MARKS:
+        test = mark(test)
+    return test
+
+
 _FLAGS = (
     "--headless",
     "--no-sandbox",

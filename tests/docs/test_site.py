@@ -101,8 +101,7 @@ def served(site):
     server.server_close()
 
 
-@pytest.mark.browser
-@browser_kit.MARKS[1]
+@browser_kit.in_a_browser
 def test_in_a_browser(driver, served):
     from selenium.webdriver.common.by import By
 
