@@ -736,7 +736,8 @@ def main() -> None:
             clips = list(spoken([e for _, e in given], asked.out / "ordinary", rng))
             sources = [read_wave(clip.file) for clip in clips]
             outputs = [clip.text for clip in clips]
-        dwindle.listeners(model, tokenizer, sources, outputs).save(asked.out)
+        ears = dwindle.listeners(model, tokenizer, sources, outputs, intact=outputs is not None)
+        ears.save(asked.out)
     listeners = dwindle.Listeners.load(asked.out)
     pairs = pairs_of(asked.newstest, asked.year, asked.items, 90 if text else 45)
     if asked.world in ("rates", "cost"):

@@ -7,7 +7,7 @@ MODEL is a folder of a causal language model with a chat template, SOURCES a tex
 sentence a line. The model is asked to do something with a text; what it writes is its output.
 Omissions are made as `dwindle.listeners` makes them: a word is taken out of the source before the
 model writes, or one of two or three joined sources is not written. A head's peak is the most
-attention that any row of the output pays to a source word. Heads are added one by one on half of
+attention that any row of the output pays to a source word. Heads are chosen and weighed on half of
 the sources, as there; all figures are of the other half, with 95 % intervals over sources. There is
 no command for such models yet: this tells whether one would be worth it.
 """
@@ -21,10 +21,10 @@ import torch
 import transformers
 from omissions_pairs import bootstrapped, drawn, interval, lines
 
-from dwindle.auditing.choose import Heard, grown
 from dwindle.auditing.odds import item_score
 from dwindle.auditing.roc import auroc
 from dwindle.auditing.source import ReadSource, words
+from dwindle.auditing.weighing import Heard, weighed
 
 
 class Prompted:
@@ -101,19 +101,21 @@ def trials(prompted: Prompted, sources: list[str], rng: random.Random) -> dict[s
     return made
 
 
-def scores(item: Heard, heads: list[int]) -> np.ndarray:
-    return -item.source.of_parts(item.peaks)[heads].clamp(min=1e-4).log().mean(0).numpy()
+def scores(item: Heard, weights: np.ndarray) -> np.ndarray:
+    """(P,), from the weight of every head."""
+    return -weights @ item.source.of_parts(item.peaks).clamp(min=1e-4).log().numpy()
 
 
-def of_words(some: list[Heard], heads: list[int]) -> float:
+def of_words(some: list[Heard], weights: np.ndarray) -> float:
     return auroc(
-        np.concatenate([i.missing for i in some]), np.concatenate([scores(i, heads) for i in some])
+        np.concatenate([i.missing for i in some]),
+        np.concatenate([scores(i, weights) for i in some]),
     )
 
 
-def of_items(some: list[tuple[Heard, Heard]], heads: list[int]) -> float:
+def of_items(some: list[tuple[Heard, Heard]], weights: np.ndarray) -> float:
     """Outputs that left something out, told from whole ones."""
-    told = [[item_score(torch.from_numpy(scores(item, heads))) for item in pair] for pair in some]
+    told = [[item_score(torch.from_numpy(scores(item, weights))) for item in pair] for pair in some]
     return auroc(np.tile([True, False], len(told)), np.array(told).ravel())
 
 
@@ -132,14 +134,15 @@ def main() -> None:
     rng = random.Random(1)
     half = len(sources) // 2
     practice, test = (trials(prompted, some, rng) for some in (sources[:half], sources[half:]))
-    chosen = grown({kind: practice[kind] for kind in ("words", "sentences")})
+    kept, found = weighed({kind: practice[kind] for kind in ("words", "sentences")})
+    every_head = np.ones(len(test["own"][0].peaks), dtype=np.float32)
+    chosen = np.zeros_like(every_head)
+    chosen[kept] = found
     count = prompted.model.config.num_attention_heads
     print(
-        f"asked: {asked.ask} heads {[(n // count, n % count) for n in chosen]} of "
-        f"{len(test['own'][0].peaks)}"
+        f"asked: {asked.ask} heads {[(n // count, n % count) for n in kept]} of {len(every_head)}"
     )
     print("| | AUROC of words, chosen heads | all heads | AUROC of items |\n|---|---|---|---|")
-    every_head = list(range(len(test["own"][0].peaks)))
     for kind, beside in (("words", "own"), ("sentences", "joined")):
         both = list(zip(test[kind], test[beside], strict=True))
         cells = [

@@ -81,7 +81,13 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         "dwindle": dwindle.__version__,
     }
     for name, outputs in zip(CALIBRATED, (None, texts), strict=True):
-        listeners = dwindle.listeners(model, processor, sources, outputs)  # type: ignore[arg-type]
+        listeners = dwindle.listeners(
+            model,
+            processor,
+            sources,
+            outputs,  # type: ignore[arg-type]
+            intact=outputs is not None,
+        )
         found = dwindle.omissions(
             model, processor, [(c.source, c.output) for c in cases], listeners
         )

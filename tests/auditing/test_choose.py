@@ -40,6 +40,38 @@ def test_another_share_is_read_from_the_calibration(chosen):
         chosen.at(0.01)
 
 
+def leaving_out(share: float) -> list[str]:
+    """Outputs of a system that drops three of the five words of some texts."""
+    dropping = round(share * len(small.TEXTS))
+    return [
+        " ".join(text.split()[:2]) if n < dropping else text for n, text in enumerate(small.TEXTS)
+    ]
+
+
+def test_outputs_to_audit_calibrate_though_some_leave_something_out(model, tokenizer, chosen):
+    outputs = leaving_out(0.2)
+    found = dwindle.listeners(model, tokenizer, small.TEXTS, outputs)
+    assert found.origin["calibrated_with"] == "the outputs to audit"
+    assert (found.heads, found.usual) == (chosen.heads, chosen.usual)
+    scores = found.calibration
+    assert found.threshold < conformal(scores["items"], 0.05)
+    pairs = list(zip(small.TEXTS, outputs, strict=True))
+    alarms = [one.alarm for one in dwindle.omissions(model, tokenizer, pairs, found)]
+    assert all(alarms[:12])
+    assert sum(alarms[12:]) <= 4
+    # as if it were known that they are whole
+    taken = dwindle.listeners(model, tokenizer, small.TEXTS, outputs, intact=True)
+    assert taken.origin["calibrated_with"] == "the complete outputs"
+    assert taken.calibration["deletions"] == []
+    assert taken.threshold == conformal(taken.calibration["items"], 0.05) > found.threshold
+    assert len(scores["parts"]) < len(taken.calibration["parts"]) == 150
+
+
+def test_outputs_that_mostly_leave_something_out_do_not_calibrate(model, tokenizer, chosen):
+    found = dwindle.listeners(model, tokenizer, small.TEXTS, leaving_out(0.8))
+    assert found == chosen  # calibrated on the model's own
+
+
 def test_what_is_left_out_is_marked(model, tokenizer, chosen):
     source = "ferry mayor storm music garden letter"
     intact, short = dwindle.omissions(
@@ -135,6 +167,7 @@ def test_the_share_of_false_alarms_holds():
         ({"sources": small.TEXTS[:20]}, "at least 27"),
         ({"false_alarms": 5}, "between 0 and 1"),
         ({"outputs": ["one"]}, "pass one for each"),
+        ({"intact": True}, "no outputs are given"),
     ],
 )
 def test_bad_input_in_one_sentence(model, tokenizer, change, said):

@@ -66,7 +66,8 @@ def test_from_sources_to_findings(family):
     assert found.heads
     assert set(found.auroc) == {"sentences", "words", "sentences, all heads", "words, all heads"}
     # What was never trained may tell nothing, and then what is fitted to it means nothing.
-    ears = replace(found, tells=True, weights=(0.0, 1.0), threshold=0.0, part_threshold=0.0)
+    simple = {"head_weights": (), "weights": (0.0, 1.0), "threshold": 0.0, "part_threshold": 0.0}
+    ears = replace(found, tells=True, **simple)
     whole, empty = dwindle.omissions(
         model, tokenizer, [(sources[0], sources[1]), (sources[0], "")], ears
     )

@@ -75,8 +75,8 @@ def test_nothing_is_written_into_the_folder_of_a_model(run, opening, outputs, tm
     kept = outputs.with_name("outputs.omissions.listeners.json")
     assert code == 0
     assert complained == (
-        "dwindle: listeners were chosen on 30 of 60 sources, calibrated on 30 outputs "
-        f"(the model's own outputs), and saved to {kept}\n"
+        "dwindle: listeners were chosen on 30 of 60 sources, calibrated on 30 of the outputs to "
+        f"audit, and saved to {kept}\n"
     )
     assert list(model.iterdir()) == []
     again = (
@@ -86,6 +86,8 @@ def test_nothing_is_written_into_the_folder_of_a_model(run, opening, outputs, tm
     assert run("omissions", str(outputs), "--model", str(model)) == (0, again, "")
     told = json.loads(kept.read_text())
     kept.write_text(json.dumps(told | {"origin": told["origin"] | {"model": "another"}}))
+    assert "were chosen" in run("omissions", str(outputs), "--model", str(model))[2]
+    outputs.write_text(outputs.read_text().replace('"ferry"', '"ferry ship"'))
     assert "were chosen" in run("omissions", str(outputs), "--model", str(model))[2]
 
 
@@ -255,7 +257,7 @@ def test_listeners_are_calibrated_on_what_is_said_to_be_whole(run, opening, outp
     kept = kept.rename(outputs.with_name("ears.json"))
     asked += ("--listeners", str(kept))
     found = dwindle.Listeners.load(kept)
-    assert found.origin["calibrated_with"] == "given outputs"
+    assert found.origin["calibrated_with"] == "the complete outputs"
     assert found.false_alarms == 0.1
     once = kept.read_text()
     for share in ("0.1", "0.2"):  # the heads stay, the thresholds are those of the share

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.auditing.auditor import Auditor
-from dwindle.auditing.choose import Progress
+from dwindle.auditing.deletions import Progress
 from dwindle.auditing.listeners import Listeners
 from dwindle.auditing.sound import read_wave
 from dwindle.auditing.source import batches

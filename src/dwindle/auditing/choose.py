@@ -1,11 +1,9 @@
 """``listeners``: finds the heads of a model that tell what was read, with no labels, by deletions
 of its own making.
 
-From ordinary sources the model writes its own outputs. Then something is left out, in two ways: two
-or three sources are joined with the outputs of all but one; and a word (of a sound, a stretch as
-long as one) is taken out of a source, the model writes the output of the rest, and that is held
-against the whole source. A head tells what was read if its peaks are low where something is
-missing. Heads are added one by one as long as they help.
+From ordinary sources the model writes its own outputs, and something is left out of them
+(``deletions``). A head tells what was read if its peaks are low where something is missing
+(``weighing``).
 
 Half of the sources serve that. The other half calibrate the thresholds and measure what the choice
 is worth, so both are honest for sources like these.
@@ -13,25 +11,27 @@ is worth, so both are honest for sources like these.
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dwindle.auditing.calibration import check_share, conformal, kept_scores
+from dwindle.auditing.calibration import check_share, conformal, kept_scores, share_of_gaps
 from dwindle.auditing.contrast import contrasted
+from dwindle.auditing.deletions import Progress, Written, counting, deletions, told, written
 from dwindle.auditing.heads import Head, all_heads, peaks
-from dwindle.auditing.listeners import LEAST, Listeners, evidence, unheard
-from dwindle.auditing.odds import fit, item_score, log_odds
+from dwindle.auditing.listeners import Listeners, unheard
+from dwindle.auditing.odds import fit, item_score
 from dwindle.auditing.reverse import Reverse
-from dwindle.auditing.roc import Array, auroc
+from dwindle.auditing.roc import auroc
 from dwindle.auditing.sound import words_per_second
-from dwindle.auditing.source import Reader, ReadSource, T, batches, together
+from dwindle.auditing.source import Reader, batches
 from dwindle.auditing.text import TextReader
+from dwindle.auditing.weighing import Heard, auroc_of, evidence_of, weighed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,46 +39,14 @@ if TYPE_CHECKING:
 LEAST_CHOICE, MOST_CHOICE = 8, 60
 """Largest number of sources that heads are chosen on. More would cost an output each and choose the
 same heads."""
-MOST_HEADS = 8
-GAIN = 0.002
-"""Smallest rise of the AUROC for which a head is added."""
+MOST_GAPS = 0.5
+"""Share of given outputs that may leave something out. Beyond it they cannot calibrate an alarm."""
 TELLS = 0.65
 """The held-out AUROC from which heads are said to tell anything; 0.5 is chance."""
 PRIOR = 3.0
 """Number of outputs that the mean of all words counts for in the usual score of one word."""
 _BATCH = 16
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage of the work, how many of its pairs are done, and how many there are."""
-
-
-@dataclass(frozen=True)
-class Heard:
-    """One source with an output: the peaks of heads (heads, S), which parts are missing (P,), and
-    with a second opinion the surprise of each part (P, 2)."""
-
-    source: ReadSource
-    peaks: Tensor
-    missing: npt.NDArray[np.bool_]
-    surprise: Tensor | None = None
-    pair: "tuple[Any, str]" = ("", "")
-    """The source and the output themselves."""
-
-    def by(self, heads: Sequence[int]) -> "Heard":
-        """The same item with some of the heads only."""
-        return replace(self, peaks=self.peaks[list(heads)])
-
-    def evidence(self, usual: dict[str, float]) -> Tensor:
-        """(P, F)"""
-        return evidence(self.source, self.peaks, usual, self.surprise)
-
-
-@dataclass(frozen=True)
-class _Pair:
-    source: Any
-    output: str
-    missing: tuple[float, float] | None = None
-    """Start and end of the stretch of the source that the output leaves out."""
+_OWN, _WHOLE, _ALIKE = "the model's own outputs", "the complete outputs", "the outputs to audit"
 
 
 def listeners(
@@ -91,6 +59,7 @@ def listeners(
     progress: Progress = lambda stage, done, total: None,
     reverse: Reverse | None = None,
     contrast: bool = False,
+    intact: bool = False,
 ) -> Listeners:
     """Choose the heads of ``model`` that show what was read, and calibrate the alarm.
 
@@ -99,10 +68,9 @@ def listeners(
         tokenizer: of the same model; for speech its processor.
         sources: a few dozen ordinary ones, and more is better: texts, or sounds at 16 kHz as
             arrays (samples,).
-        outputs: one for each source that leaves nothing out, such as human translations, to
-            calibrate on; None for the model's own. Take what you will audit: those of another
-            system or person differ more from the model's own.
-        false_alarms: the share of intact outputs that may be flagged.
+        outputs: one for each source, to calibrate on: best those that you are going to audit, some
+            of which may leave something out. None for the model's own.
+        false_alarms: the share of whole outputs that may be flagged.
         seed: of the deletions.
         progress: is told how far the work is.
         reverse: a translator of the other direction, whose second opinion is then part of the
@@ -110,6 +78,7 @@ def listeners(
         contrast: take a closer look at the most suspicious words: each is taken out of the source,
             and the model says whether the output is likelier so. Tells single words; an audit takes
             several times as long.
+        intact: the given outputs are known to leave nothing out.
 
     Returns:
         The listeners. ``tells`` is False if the heads of this model tell nothing.
@@ -119,9 +88,86 @@ def listeners(
         >>> ears.tells
         True
     """
+    check_share(false_alarms)
+    reader = _reader(model, tokenizer, reverse, contrast)
+    if intact and outputs is None:
+        raise ValueError("no outputs are given that could be intact: pass them, or leave it out")
+    if outputs is not None and len(outputs) != len(sources):
+        raise ValueError(f"{len(sources)} sources, but {len(outputs)} outputs: pass one for each")
+    ordinary = [(n, s) for n, s in enumerate(sources) if reader.read(s).parts]
+    half = _split(len(ordinary), false_alarms)
+    rng = random.Random(seed)
+    rng.shuffle(ordinary)
+    halves = ordinary[:half], ordinary[half:]
+    needed = [one for some in halves for one in some[: None if outputs is None else MOST_CHOICE]]
+    texts = written(reader, [source for _, source in needed], "writing outputs", progress)
+    own = {n: Written(source, text) for (n, source), text in zip(needed, texts, strict=True)}
+    trials = [
+        deletions(
+            reader,
+            [own[n] for n, _ in some[:MOST_CHOICE]],
+            rng,
+            progress,
+            f"writing outputs of shortened sources, {number} of 2",
+        )
+        for number, some in enumerate(halves, 1)
+    ]
+    every = all_heads(model)
+    practice, test = _heard(model, reader, every, trials, reverse, progress)
+    chosen, head_weights = weighed(practice)
+    heads = [every[n] for n in chosen]
+    whole = [own[n] if outputs is None else Written(source, outputs[n]) for n, source in ordinary]
+    # Of outputs that may leave something out nothing usual can be learnt.
+    usual_of = whole[:half] if intact else [own[n] for n, _ in halves[0] if n in own]
+    tell = counting("calibrating", len(usual_of) + len(whole[half:]), progress)
+    usual = _usual(told(listened(model, reader, heads, usual_of), tell), head_weights)
+    worth = {kind: auroc_of(items, chosen, head_weights) for kind, items in test.items()}
+    worth_all = {
+        f"{kind}, all heads": auroc_of(items, range(len(every)), [1.0] * len(every))
+        for kind, items in test.items()
+    }
+    calibrated_with = _OWN if outputs is None else _WHOLE if intact else _ALIKE
+    ears = Listeners(
+        heads=tuple(heads),
+        head_weights=head_weights,
+        usual=usual,
+        weights=fit(
+            [
+                evidence_of([one.by(chosen) for one in items], head_weights, usual)
+                for items in practice.values()
+            ]
+        ),
+        threshold=math.inf,
+        part_threshold=math.inf,
+        false_alarms=false_alarms,
+        unit=reader.unit,
+        auroc=worth | worth_all,
+        tells=sum(worth.values()) / len(worth) >= TELLS,
+        probe=tuple(reader.probe()),
+        origin=_origin(model, (len(ordinary), half), trials[0], calibrated_with, seed),
+        words_per_second=_speech(reader, list(own.values()), false_alarms),
+        reverse=reverse.probe() if reverse else (),
+        contrast=contrast,
+    )
+    gaps = {kind: [one.by(chosen) for one in items] for kind, items in test.items()}
+    calibration = _calibration(
+        _scored(reader, ears, told(listened(model, reader, heads, whole[half:], reverse), tell)),
+        [] if intact else _scored(reader, ears, chain.from_iterable(gaps.values())),
+    )
+    if outputs is not None and not intact and _gaps(calibration) > MOST_GAPS:
+        return listeners(
+            model, tokenizer, sources, None, false_alarms, seed, progress, reverse, contrast
+        )
+    second = _second(gaps, ears) if reverse else {}
+    rounded = {kind: round(value, 4) for kind, value in (ears.auroc | second).items()}
+    return replace(ears, calibration=calibration, auroc=rounded).at(false_alarms)
+
+
+def _reader(
+    model: "PreTrainedModel", tokenizer: Any, reverse: Reverse | None, contrast: bool
+) -> Reader:
     from dwindle.auditing.readers import reader_of
 
-    check_share(false_alarms)
     reader = reader_of(model, tokenizer)
     if reverse and reader.unit != "characters":
         raise ValueError("sound has no second opinion: leave out the reverse model")
@@ -129,92 +175,63 @@ def listeners(
         raise ValueError(
             "words cannot be taken out of a sound for a closer look: leave out contrast"
         )
-    ordinary = [(n, s) for n, s in enumerate(sources) if reader.read(s).parts]
-    half = _split(len(ordinary), false_alarms)
-    if outputs is not None and len(outputs) != len(sources):
-        raise ValueError(f"{len(sources)} sources, but {len(outputs)} outputs: pass one for each")
-    rng = random.Random(seed)
-    rng.shuffle(ordinary)
-    own = _written(reader, [source for _, source in ordinary], "writing outputs", progress)
-    pairs = [_Pair(source, output) for (_, source), output in zip(ordinary, own, strict=True)]
-    trials = [
-        _deletions(
-            reader,
-            part[:MOST_CHOICE],
-            rng,
-            progress,
-            f"writing outputs of shortened sources, {n} of 2",
-        )
-        for n, part in enumerate((pairs[:half], pairs[half:]), 1)
-    ]
-    every = all_heads(model)
-    deletions = sum(len(some) for trial in trials for some in trial.values())
-    tell = _counting("listening to deletions", deletions, progress)
-    practice, test = (
+    return reader
+
+
+def _heard(
+    model: "PreTrainedModel",
+    reader: Reader,
+    every: Sequence[Head],
+    trials: Sequence[dict[str, list[Written]]],
+    reverse: Reverse | None,
+    progress: Progress,
+) -> list[dict[str, list[Heard]]]:
+    """The deletions of each trial as all heads hear them, by kind."""
+    total = sum(len(some) for trial in trials for some in trial.values())
+    tell = counting("listening to deletions", total, progress)
+    return [
         {
-            kind: list(_told(listened(model, reader, every, some, reverse), tell))
+            kind: list(told(listened(model, reader, every, some, reverse), tell))
             for kind, some in trial.items()
         }
         for trial in trials
-    )
-    chosen = grown(practice)
-    heads = [every[n] for n in chosen]
-    whole = pairs if outputs is None else [_Pair(source, outputs[n]) for n, source in ordinary]
-    tell = _counting("calibrating", len(whole), progress)
-    usual = _usual(_told(listened(model, reader, heads, whole[:half]), tell))
-    weights = fit(
-        [_evidence([one.by(chosen) for one in items], usual) for items in practice.values()]
-    )
-    calibrated = _told(listened(model, reader, heads, whole[half:], reverse), tell)
+    ]
 
-    def score(items: Iterable[Heard]) -> list[Tensor]:
-        known = list(items)
-        scores = [log_odds(one.evidence(usual), weights) for one in known]
-        if not contrast or not isinstance(reader, TextReader):
-            return scores
-        return contrasted(
-            reader, [one.pair for one in known], [one.source.parts for one in known], scores
-        )
 
-    # Outputs that were given are whole; of the model's own some are like deletions.
-    gaps = [one.by(chosen) for items in test.values() for one in items] if outputs is None else []
-    worth = {kind: _auroc_of(items, chosen) for kind, items in test.items()}
-    worth_all = {
-        f"{kind}, all heads": _auroc_of(items, range(len(every))) for kind, items in test.items()
-    }
-    return Listeners(
-        heads=tuple(heads),
-        usual=usual,
-        weights=weights,
-        calibration=_calibration(score(calibrated), score(gaps)),
-        threshold=math.inf,
-        part_threshold=math.inf,
-        false_alarms=false_alarms,
-        unit=reader.unit,
-        auroc={
-            k: round(v, 4)
-            for k, v in (worth | worth_all | _second(test, chosen, usual, weights, reverse)).items()
-        },
-        tells=sum(worth.values()) / len(worth) >= TELLS,
-        probe=tuple(reader.probe()),
-        origin=_origin(model, (len(ordinary), half), trials[0], outputs is None, seed),
-        words_per_second=_speech(reader, pairs, false_alarms),
-        reverse=reverse.probe() if reverse else (),
-        contrast=contrast,
-    ).at(false_alarms)
+def _scored(reader: Reader, ears: Listeners, items: Iterable[Heard]) -> list[Tensor]:
+    """(P,) for each item: the scores of its parts, as in an audit."""
+    known = list(items)
+    scores = [ears.scores(one.source, one.peaks, one.surprise) for one in known]
+    if not ears.contrast or not isinstance(reader, TextReader):
+        return scores
+    return contrasted(
+        reader, [one.pair for one in known], [one.source.parts for one in known], scores
+    )
+
+
+def _gaps(calibration: dict[str, list[float]]) -> float:
+    """The share of the calibration outputs that seems to leave something out."""
+    return share_of_gaps(calibration["items"], calibration["deletions"])
 
 
 def _calibration(outputs: Sequence[Tensor], gaps: Sequence[Tensor]) -> dict[str, list[float]]:
     """The scores that thresholds are read from, as ``Listeners`` keep them, from those of the parts
-    of each item."""
+    of each item.
+
+    Of the outputs that seem to leave something out, the ones with the highest scores, no parts are
+    kept: many of theirs are missing.
+    """
     items, deletions = (
-        [score for score in map(item_score, some) if score is not None] for some in (outputs, gaps)
+        sorted((score, n) for n, one in enumerate(some) if (score := item_score(one)) is not None)
+        for some in (outputs, gaps)
     )
-    return {
-        "items": kept_scores(items),
-        "parts": kept_scores(torch.cat(list(outputs)).tolist()),
-        "deletions": kept_scores(deletions),
+    scores = {
+        name: kept_scores([score for score, _ in some])
+        for name, some in (("items", items), ("deletions", deletions))
     }
+    whole = items[: math.ceil(len(items) * (1 - _gaps(scores)))]
+    parts = torch.cat([outputs[n] for _, n in whole]) if whole else torch.zeros(0)
+    return scores | {"parts": kept_scores(parts.tolist())}
 
 
 def needed(false_alarms: float) -> int:
@@ -237,7 +254,7 @@ def listened(
     model: "PreTrainedModel",
     reader: Reader,
     heads: Sequence[Head],
-    pairs: Sequence[_Pair],
+    pairs: Sequence[Written],
     reverse: Reverse | None = None,
 ) -> Iterator[Heard]:
     """The peaks of ``heads``, and any second opinion, for every pair, batch by batch."""
@@ -257,142 +274,25 @@ def listened(
             yield Heard(source, one, missing, surprise, (pair.source, pair.output))
 
 
-def _counting(stage: str, total: int, progress: Progress) -> Callable[[], None]:
-    """A function that tells ``progress``, each time it is called, that one more is done."""
-    done = 0
-
-    def tell() -> None:
-        nonlocal done
-        done += 1
-        progress(stage, done, total)
-
-    return tell
-
-
-def _told(items: Iterable[T], tell: Callable[[], None]) -> Iterator[T]:
-    for item in items:
-        tell()
-        yield item
-
-
-def _written(reader: Reader, sources: Sequence[Any], stage: str, progress: Progress) -> list[str]:
-    """The model's outputs; sources of similar length share a batch."""
-    tell = _counting(stage, len(sources), progress)
-    return together(sources, _BATCH, len, lambda some: _told(reader.write(some), tell))
-
-
-def _deletions(
-    reader: Reader, pairs: Sequence[_Pair], rng: random.Random, progress: Progress, stage: str
-) -> dict[str, list[_Pair]]:
-    """Pairs in which it is known what the output leaves out, by the kind of deletion."""
-    said = [pair for pair in pairs if pair.output.strip()]
-    made = {
-        "sentences": list(_joined(reader, said, rng)),
-        "words": _shortened(reader, said, rng, progress, stage),
-    }
-    if not made["sentences"]:
-        raise ValueError(
-            "no two of these sources fit into the model together, or it writes nothing for them: "
-            "pass shorter ones"
-        )
-    return {kind: some for kind, some in made.items() if some}
-
-
-def _joined(reader: Reader, pairs: Sequence[_Pair], rng: random.Random) -> Iterator[_Pair]:
-    """Two or three sources as one, with the outputs of all but one."""
-    for number in range(len(pairs)):
-        others = [*pairs[:number], *pairs[number + 1 :]]
-        some = [pairs[number], *rng.sample(others, min(rng.choice((1, 2)), len(others)))]
-        source, spans = reader.join([pair.source for pair in some])
-        if (whole := reader.read(source)).read < whole.length:
-            continue
-        gone = rng.randrange(len(some))
-        yield _Pair(
-            source,
-            reader.join_outputs([p.output for n, p in enumerate(some) if n != gone]),
-            spans[gone],
-        )
-
-
-def _shortened(
-    reader: Reader, pairs: Sequence[_Pair], rng: random.Random, progress: Progress, stage: str
-) -> list[_Pair]:
-    """Sources with what the model writes when one of their words is taken out."""
-    cases = [(pair.source, *less) for pair in pairs if (less := reader.shorten(pair.source, rng))]
-    outputs = _written(reader, [rest for _, rest, _ in cases], stage, progress)
-    return [
-        _Pair(source, output, gone)
-        for (source, _, gone), output in zip(cases, outputs, strict=True)
-    ]
-
-
-def grown(trials: dict[str, list[Heard]]) -> list[int]:
-    """Heads, as numbers, added one by one while the AUROC, mean of kinds, rises."""
-    logs = {kind: _logs(items) for kind, items in trials.items()}
-    total = {kind: np.zeros(scores.shape[1]) for kind, (scores, _) in logs.items()}
-    chosen: list[int] = []
-    best = 0.0
-    while len(chosen) < MOST_HEADS:
-        told = [
-            [auroc(missing, total[kind] + one) for one in scores]
-            for kind, (scores, missing) in logs.items()
-        ]
-        values = np.mean(told, axis=0)
-        values[chosen] = 0.0
-        head = int(values.argmax())
-        if values[head] < best + GAIN:
-            break
-        chosen.append(head)
-        best = float(values[head])
-        total = {kind: total[kind] + scores[head] for kind, (scores, _) in logs.items()}
-    return chosen
-
-
-def _logs(items: Sequence[Heard]) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Minus the log of the peaks of all parts of all items, (heads, N), and the missing, (N,)."""
-    found = torch.cat([item.source.of_parts(item.peaks) for item in items], dim=1)
-    return -found.clamp(min=LEAST).log().numpy(), np.concatenate([item.missing for item in items])
-
-
-def _auroc_of(items: Sequence[Heard], chosen: Sequence[int]) -> float:
-    scores, missing = _logs(items)
-    return auroc(missing, scores[list(chosen)].mean(0))
-
-
-def _evidence(
-    items: Sequence[Heard], usual: dict[str, float]
-) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """The evidence on all parts of all items (N, F), and which are missing (N,)."""
-    found = torch.cat([item.evidence(usual) for item in items]).double().numpy()
-    return found, np.concatenate([item.missing for item in items])
-
-
-def _second(
-    test: dict[str, list[Heard]],
-    chosen: Sequence[int],
-    usual: dict[str, float],
-    weights: Sequence[float],
-    reverse: Reverse | None,
-) -> dict[str, float]:
-    """AUROC of deletions with the second opinion, if there is one."""
-    if not reverse:
-        return {}
-    found = {
-        kind: _evidence([one.by(chosen) for one in items], usual) for kind, items in test.items()
-    }
+def _second(gaps: dict[str, list[Heard]], ears: Listeners) -> dict[str, float]:
+    """AUROC of deletions with the second opinion."""
     return {
-        f"{kind}, with reverse": auroc(missing, log_odds(torch.from_numpy(some), weights).numpy())
-        for kind, (some, missing) in found.items()
+        f"{kind}, with reverse": auroc(
+            np.concatenate([one.missing for one in items]),
+            torch.cat([ears.scores(one.source, one.peaks, one.surprise) for one in items]).numpy(),
+        )
+        for kind, items in gaps.items()
     }
 
 
-def _usual(items: Iterator[Heard]) -> dict[str, float]:
-    """Usual score of each word, drawn towards the mean of all words, which stands under the empty
-    word."""
+def _usual(items: Iterator[Heard], head_weights: Sequence[float]) -> dict[str, float]:
+    """Usual evidence on each word, drawn towards the mean of all words, which stands under the
+    empty word."""
     met: dict[str, list[float]] = {}
     for item in items:
-        for part, score in zip(item.source.parts, unheard(item.source, item.peaks), strict=True):
-            met.setdefault(part.name, []).append(float(score))
+        sums = torch.tensor(head_weights) @ unheard(item.source, item.peaks)
+        for part, score in zip(item.source.parts, sums.tolist(), strict=True):
+            met.setdefault(part.name, []).append(score)
     every = [score for scores in met.values() for score in scores]
     mean = sum(every) / len(every)
     drawn = {
@@ -403,7 +303,7 @@ def _usual(items: Iterator[Heard]) -> dict[str, float]:
     return {"": mean, **{word: round(value, 4) for word, value in drawn.items()}}
 
 
-def _speech(reader: Reader, pairs: Sequence[_Pair], share: float) -> float:
+def _speech(reader: Reader, pairs: Sequence[Written], share: float) -> float:
     """Fewest words per second that make a sound speech: half of what all but a ``share`` of
     ordinary sources have, for a stretch begins and ends within words. 0 for texts."""
     if reader.unit != "seconds":
@@ -413,7 +313,11 @@ def _speech(reader: Reader, pairs: Sequence[_Pair], share: float) -> float:
 
 
 def _origin(
-    model: Any, counts: tuple[int, int], trial: dict[str, list[_Pair]], own: bool, seed: int
+    model: Any,
+    counts: tuple[int, int],
+    trial: dict[str, list[Written]],
+    calibrated_with: str,
+    seed: int,
 ) -> dict[str, Any]:
     from dwindle import __version__
 
@@ -426,6 +330,6 @@ def _origin(
         "chosen_on": min(half, MOST_CHOICE),
         "calibrated_on": sources - half,
         "deletions": {kind: len(some) for kind, some in trial.items()},
-        "calibrated_with": "the model's own outputs" if own else "given outputs",
+        "calibrated_with": calibrated_with,
         "seed": seed,
     }

@@ -2,9 +2,9 @@
 attention raises an alarm.
 
 The evidence on a part is how much less attention it got than is usual (minus the logarithm of its
-peak, mean of the heads, less what words like it usually have), and with a second opinion how much
-it surprises a translator of the other direction. Its score is the log-odds, by that evidence, that
-it was left out; an item's score is the logarithm of the sum of such odds. Attention tells
+peak, a weighted sum over the heads, less what words like it usually have), and with a second
+opinion how much it surprises a translator of the other direction. Its score is the log-odds, by
+that evidence, that it was left out; an item's score sums up those of its parts. Attention tells
 disengagement, not misstatement: a word that was translated by a wrong one may score low or high.
 
 The thresholds are those of ``calibration``. Runs no model.
@@ -156,7 +156,7 @@ class Listeners:
 
     heads: tuple[Head, ...]
     usual: dict[str, float]
-    """By word, minus the log of its peak in whole outputs; the empty word stands for all others."""
+    """By word, the weighted sum in whole outputs; the empty word stands for all others."""
     threshold: float
     """Score above which an item is alarmed."""
     part_threshold: float
@@ -178,9 +178,11 @@ class Listeners:
     """The offset of the log-odds, and the weight of each evidence: attention, and of a second
     opinion the surprise given the output and given nothing."""
     calibration: dict[str, list[float]] = field(default_factory=lambda: {"items": [], "parts": []})
-    """The scores of outputs, ``items``, and of their ``parts``; where the outputs are the model's
-    own, also those of ``deletions``, outputs that are known to leave something out. All in rising
-    order."""
+    """The scores of outputs, ``items``, and of their ``parts``; where some of the outputs may leave
+    something out, also those of ``deletions``, which are known to. All in rising order."""
+    head_weights: tuple[float, ...] = ()
+    """The weight of each head in the evidence; empty for their mean. Negative for one that looks at
+    a word more if it is missing, since it should come next: the others are read against it."""
     reverse: tuple[int, ...] = ()
     """Tokens of the same text by the tokenizer of the second opinion; empty without one."""
     contrast: bool = False
@@ -240,7 +242,18 @@ class Listeners:
     def scores(self, source: ReadSource, peaks: Tensor, surprise: Tensor | None = None) -> Tensor:
         """(P,): the score of each part, from the peaks of the chosen heads (heads, S) and a second
         opinion (P, 2)."""
-        return log_odds(evidence(source, peaks, self.usual, surprise), self.weights)
+        heard = evidence(source, peaks, self._shares, self.usual, surprise)
+        return log_odds(heard, self.weights)
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        return self.head_weights or (1 / len(self.heads),) * len(self.heads)
+
+    @property
+    def hearing(self) -> tuple[Head, ...]:
+        """The heads that show by themselves what was read: those with positive weights."""
+        both = zip(self.heads, self._shares, strict=True)
+        return tuple(head for head, weight in both if weight > 0)
 
     def finding(self, source: ReadSource, rows: Any, text: str = "") -> Finding:
         """Find what was left out, from attention rows (heads, T, S) of the chosen heads in their
@@ -305,7 +318,9 @@ class Listeners:
         try:
             told = json.loads(file.read_text(encoding="utf-8"))
             told["heads"] = tuple((int(layer), int(head)) for layer, head in told["heads"])
-            told |= {name: tuple(told[name]) for name in ("probe", "weights", "reverse")}
+            told |= {
+                name: tuple(told[name]) for name in ("head_weights", "probe", "weights", "reverse")
+            }
             return cls(**told)
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{file} has no listeners ({error}): choose them again") from None
@@ -321,16 +336,20 @@ class Listeners:
     def _with_unheard(
         self, source: ReadSource, peaks: Tensor, surprise: Tensor | None, spans: Sequence[Span]
     ) -> Iterator[Span]:
-        """Spans with the heads that did not hear them: those whose own scores of the parts are too
-        high on average."""
+        """Spans with the ``hearing`` heads that did not hear them: were all heads like it, the
+        scores of the parts would be too high on average."""
         if not spans:
             return  # as in most outputs
-        # each head alone: (heads, P)
-        each = torch.stack([self.scores(source, head[None], surprise) for head in peaks])
+        each = {
+            head: self.scores(source, one.expand_as(peaks), surprise)
+            for head, one in zip(self.heads, peaks, strict=True)
+            if head in self.hearing
+        }
         for span in spans:
             inside = torch.tensor([span.start <= part.middle < span.end for part in source.parts])
-            silent = (each[:, inside].mean(1) > self.part_threshold).tolist()
-            heads = tuple(h for h, one in zip(self.heads, silent, strict=True) if one)
+            heads = tuple(
+                head for head, one in each.items() if one[inside].mean() > self.part_threshold
+            )
             yield replace(
                 span, unheard=heads, surprise=None if surprise is None else _share(surprise[inside])
             )
@@ -367,19 +386,23 @@ def kept_at(model: str | Path) -> Path:
 
 
 def evidence(
-    source: ReadSource, peaks: Tensor, usual: dict[str, float], surprise: Tensor | None = None
+    source: ReadSource,
+    peaks: Tensor,
+    head_weights: Sequence[float],
+    usual: dict[str, float],
+    surprise: Tensor | None = None,
 ) -> Tensor:
     """(P, F): on each part, from the peaks of heads (heads, S) and, with a second opinion, its
     surprise (P, 2)."""
-    heard = unheard(source, peaks)
+    heard = torch.tensor(head_weights) @ unheard(source, peaks)
     expected = [usual.get(part.name, usual[""]) for part in source.parts]
     attention = (heard - torch.tensor(expected, dtype=heard.dtype))[:, None]
     return attention if surprise is None else torch.cat([attention, surprise], 1)
 
 
 def unheard(source: ReadSource, peaks: Tensor) -> Tensor:
-    """(P,): minus the logarithm of each part's peak, mean of heads. ``peaks`` is (heads, S)."""
-    return -source.of_parts(peaks).clamp(min=LEAST).log().mean(0)
+    """(heads, P): minus the logarithm of each part's peaks, from those of positions (heads, S)."""
+    return -source.of_parts(peaks).clamp(min=LEAST).log()
 
 
 def _touch(end: float, start: float, text: str) -> bool:

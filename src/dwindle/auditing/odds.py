@@ -1,5 +1,4 @@
-"""The log-odds that a part of a source was left out, from its evidence, and the log-odds of an
-item.
+"""The log-odds that a part of a source was left out, from its evidence, and the score of an item.
 
 The weights of the evidence are those of a logistic regression on deletions that are known. An item
 leaves something out if any of its parts was left out, so its odds are a sum over them: one clear
@@ -20,28 +19,48 @@ from dwindle.auditing.roc import Array
 RIDGE = 1e-5
 """Penalty that draws the weights towards zero, so that they stay finite where the evidence
 separates perfectly."""
+POWER = 0.7
+"""Power of the odds that are summed. Below 1, because the odds of neighbours are not independent,
+and deletions are clearer than what people and models leave out."""
 _MOST_STEPS = 50
 
 
-def fit(kinds: Sequence[tuple[Array, npt.NDArray[np.bool_]]]) -> tuple[float, ...]:
+def fit(
+    kinds: Sequence[tuple[Array, npt.NDArray[np.bool_]]],
+    towards: Array | None = None,
+    ridge: float = RIDGE,
+) -> tuple[float, ...]:
     """The offset and the weight of each evidence (1 + F,), by Newton's method.
 
     Args:
         kinds: for each kind of deletion the evidence on all parts (N, F) and which of them are
             missing (N,). Kinds count alike, however many parts they have.
+        towards: weights of the evidence (F,) that those found are drawn to; None for zeros.
+        ridge: how strongly they are drawn there.
     """
     evidence = np.concatenate([some for some, _ in kinds])
     missing = np.concatenate([gone for _, gone in kinds]).astype(np.float64)
     share = np.concatenate([np.full(len(gone), 1 / (len(gone) * len(kinds))) for _, gone in kinds])
     given = np.column_stack([np.ones(len(evidence)), evidence])
-    weights = np.zeros(given.shape[1])
+    aim = np.zeros(given.shape[1])
+    if towards is not None:
+        aim[1:] = towards
+    penalty = np.array([RIDGE, *[ridge] * (len(aim) - 1)])
+
+    def loss(weights: Array) -> float:
+        odds = given @ weights
+        each = np.logaddexp(0, odds) - missing * odds
+        return float(share @ each + penalty @ (weights - aim) ** 2 / 2)
+
+    weights = aim.copy()
     for _ in range(_MOST_STEPS):
         chance = 1 / (1 + np.exp(-np.clip(given @ weights, -30, 30)))
-        slope = given.T @ (share * (missing - chance)) - RIDGE * weights
-        curve = (given * (share * chance * (1 - chance))[:, None]).T @ given + RIDGE * np.eye(
-            len(weights)
-        )
+        slope = given.T @ (share * (missing - chance)) - penalty * (weights - aim)
+        curve = (given * (share * chance * (1 - chance))[:, None]).T @ given + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
+        # A whole step may lead too far where chances are near 0 or 1.
+        while loss(weights + step) > loss(weights) and np.abs(step).max() > 1e-8:
+            step /= 2
         weights += step
         if np.abs(step).max() < 1e-8:
             break
@@ -55,15 +74,16 @@ def log_odds(evidence: Tensor, weights: Sequence[float]) -> Tensor:
 
 
 def item_score(scores: Tensor) -> float | None:
-    """From the log-odds of all parts (P,): the logarithm of the sum of odds, alone and smoothed;
-    None without parts.
+    """From the log-odds of all parts (P,): the logarithm of the sum of their odds to the ``POWER``,
+    alone and smoothed; None without parts.
 
     Less half the logarithm of P: the faint hints that every part gives add up, and long items would
     be alarmed more.
     """
     if not len(scores):
         return None
-    return float(torch.cat([scores, _smoothed(scores)]).logsumexp(0)) - 0.5 * math.log(len(scores))
+    both = POWER * torch.cat([scores, _smoothed(scores)])
+    return float(both.logsumexp(0)) - 0.5 * math.log(len(scores))
 
 
 def _smoothed(scores: Tensor) -> Tensor:

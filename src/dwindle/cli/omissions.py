@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from glob import glob
 from heapq import nlargest
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from dwindle.runfiles.parted import Parted
     from dwindle.runfiles.run import Run
 
-SOURCES = 200
-"""Sources of the file that listeners are chosen on, at most."""
+SOURCES = 400
+"""Largest number of outputs that are drawn from the files: half of them calibrate the alarm."""
 SHARE = 0.05
 """The share of false alarms, unless another is asked for."""
 SENTENCES, LONGEST = 3, 240
@@ -156,12 +155,11 @@ def omissions(
 
     The outputs may come from any system or person: MODEL only reads them. Listeners are the
     attention heads of MODEL that show what was read. If there are none yet, they are chosen from
-    the sources in OUTPUTS and MODEL's own outputs for them, which takes a few minutes, and saved
-    beside OUTPUTS. The share of false alarms holds for outputs like those the listeners were
-    calibrated on: to audit people or another system, name some complete outputs with --intact. With
-    --reverse, a translator of the other direction helps to find single words; so does --contrast,
-    without a second model, by asking MODEL whether the output is likelier when a word is taken out
-    of the source.
+    the sources in OUTPUTS, with deletions that MODEL makes of its own, and saved beside OUTPUTS;
+    that takes a few minutes. The alarm is calibrated on OUTPUTS too. Where more than half of these
+    may leave something out, name some complete ones with --intact. With --reverse, a translator of
+    the other direction helps to find single words; so does --contrast, without a second model, by
+    asking MODEL whether the output is likelier when a word is taken out of the source.
 
     To clean a corpus, try --sample 500 first, then --keep and --drop. A run that was killed
     continues when the same command is typed again.
@@ -200,11 +198,11 @@ def omissions(
     asked = Asked(
         whole, ordinary, reverse, contrast, SHARE if false_alarms is None else false_alarms
     )
-    chosen, models = _kept(path, model, asked, false_alarms, ours), None
+    chosen, models = _kept(path, model, runs, asked, false_alarms, ours), None
     if chosen is None:
         count = bulk.checked(whole) if whole else sum(counts) if ordinary is None else len(ordinary)
         _check_enough(asked, whole or sources or runs[0], count)
-        chosen, models = _chosen(model, runs, asked)
+        chosen, models = _chosen(model, runs, asked, count)
         typer.echo(_said(chosen, chosen.save(path)), err=True)
     auditor = Auditor(model, chosen, None, reverse, batch, brief=bool(keep or drop), repair=repair)
     if models and (ray is None or sample is not None):
@@ -321,6 +319,15 @@ class Asked:
     contrast: bool
     share: float
 
+    def calibration(self, runs: "list[Run]") -> dict[str, str]:
+        """Digest of the outputs that listeners are calibrated on, by what they are; empty if
+        it is the model."""
+        from dwindle.auditing.bulk import digest
+
+        if self.whole:
+            return {"intact": digest(self.whole)}
+        return {} if self.ordinary is not None else {"alike": " ".join(map(digest, runs))}
+
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file that have something in them; .gz too."""
@@ -332,22 +339,28 @@ def _lines(path: Path) -> list[str]:
 
 
 def _kept(
-    path: Path, model: str, asked: Asked, false_alarms: float | None, ours: bool
+    path: Path,
+    model: str,
+    runs: "list[Run]",
+    asked: Asked,
+    false_alarms: float | None,
+    ours: bool,
 ) -> "Listeners | None":
     """Listeners from a file, for the share that is asked; None if they are to be chosen.
 
     ``ours``: the file is one that this command has written beside findings, and may write again.
     """
-    from dwindle.auditing.bulk import digest
     from dwindle.auditing.listeners import Listeners
 
     if not path.is_file():
         return None
     chosen = Listeners.load(path)
-    other = asked.whole is not None and chosen.origin.get("intact") != digest(asked.whole)
+    origin, wanted = chosen.origin, asked.calibration(runs)
+    other = "intact" in wanted and origin.get("intact") != wanted["intact"]
+    changed = "alike" in origin and origin["alike"] != wanted.get("alike")
     second = bool(asked.reverse) != bool(chosen.reverse)
-    otherwise = other or second or asked.ordinary or asked.contrast != chosen.contrast
-    if ours and (otherwise or chosen.origin.get("model") not in (None, "", model)):
+    otherwise = other or changed or second or asked.ordinary or asked.contrast != chosen.contrast
+    if ours and (otherwise or origin.get("model") not in (None, "", model)):
         return None
     if other:
         raise ValueError(
@@ -381,20 +394,21 @@ def _check_enough(asked: Asked, sources: "Run | Path", count: int) -> None:
         )
 
 
-def _chosen(model: str, runs: "list[Run]", asked: Asked) -> "tuple[Listeners, Opened]":
-    """New listeners, and the models that were opened for them."""
+def _chosen(model: str, runs: "list[Run]", asked: Asked, count: int) -> "tuple[Listeners, Opened]":
+    """New listeners, and the models that were opened for them.
+
+    ``count``: the number of outputs to draw from, or of sources.
+    """
     from dwindle.auditing.auditor import opened
-    from dwindle.auditing.bulk import digest, items
+    from dwindle.auditing.bulk import drawn
     from dwindle.auditing.choose import listeners
 
     if asked.ordinary is not None:
         sources, outputs = asked.ordinary[:SOURCES], None
     else:
-        read = [asked.whole] if asked.whole else runs
-        each = -(-SOURCES // len(read))  # of every file alike
-        given = [item for run in read for item in islice(items(run), each)][:SOURCES]
+        given = drawn([asked.whole] if asked.whole else runs, count, SOURCES)
         sources = [source for _, source, _ in given]
-        outputs = [output for _, _, output in given] if asked.whole else None
+        outputs = [output for _, _, output in given]
     with terminal.progress() as tell:
         models = network, tokenizer, second = opened(model, reverse=asked.reverse)
         chosen = listeners(
@@ -406,18 +420,16 @@ def _chosen(model: str, runs: "list[Run]", asked: Asked) -> "tuple[Listeners, Op
             progress=tell,
             reverse=second,
             contrast=asked.contrast,
+            intact=asked.whole is not None,
         )
-    if asked.whole:
-        chosen = replace(chosen, origin=chosen.origin | {"intact": digest(asked.whole)})
-    return chosen, models
+    return replace(chosen, origin=chosen.origin | asked.calibration(runs)), models
 
 
 def _said(chosen: "Listeners", path: Path) -> str:
     of = chosen.origin
     return (
         f"dwindle: listeners were chosen on {of['chosen_on']} of {of['sources']} sources, "
-        "calibrated on "
-        f"{of['calibrated_on']} outputs ({of['calibrated_with']}), and saved to {path}"
+        f"calibrated on {of['calibrated_on']} of {of['calibrated_with']}, and saved to {path}"
     )
 
 
@@ -493,7 +505,7 @@ def _marked(text: str, start: int, end: int, spans: list[dict[str, Any]]) -> Tex
 
 
 def _why(span: dict[str, Any], chosen: "Listeners") -> str:
-    heads, unheard = [f"{layer}.{head}" for layer, head in chosen.heads], span["unheard"]
+    heads, unheard = [f"{layer}.{head}" for layer, head in chosen.hearing], span["unheard"]
     said = (
         f"not heard by {', '.join(unheard)} (of {', '.join(heads)})"
         if unheard
