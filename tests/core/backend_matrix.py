@@ -4,6 +4,7 @@
 rounding errors, ``backend_matrix.py 64`` one of the CPU kernel with such vectors.
 """
 
+import itertools
 import sys
 
 import torch
@@ -184,12 +185,18 @@ def far_below_zero(backend: str) -> None:
 def compare_tiles(backend: str) -> None:
     """Every tile of the forward pass, whose first choice alone the interpreter takes."""
     from dwindle.core.backends import triton_tiles
+    from dwindle.core.functional import checked_call
 
     chosen = triton_tiles.choices
-    half = [chosen("forward", width, 2, simple=True) for width in (64, 128)]
-    for tile in {str(x.sizes): x for tiles in half for x in tiles}.values():
-        triton_tiles.choices = lambda name, *rest, tile=tile: (
-            [tile] if name == "forward" else chosen(name, *rest)
+    tiles = {}
+    for head, mask in itertools.product((64, 128), (None, torch.ones(1, 1, 1, 4).bool())):
+        half = torch.empty(1, 1, 4, head, dtype=torch.bfloat16)
+        call = checked_call(half, half, half, rule="dim:log", mask=mask)
+        tiles |= {str(x.sizes): x for x in chosen("forward", call)}
+    assert len(tiles) == 4
+    for tile in tiles.values():
+        triton_tiles.choices = lambda name, call, tile=tile: (
+            [tile] if name == "forward" else chosen(name, call)
         )
         compare(backend, "dydim:log,power(0.5)", (1, 1, 1, 70, 70, 8, 8), "coverage", torch.float32)
     triton_tiles.choices = chosen

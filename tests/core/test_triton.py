@@ -89,14 +89,49 @@ def test_counts_that_are_known_are_not_made_again(monkeypatch):
     first = compiled.compiled(launch, None, "sm_80", known)
     monkeypatch.delattr(compiled, "_built")
     assert compiled.compiled(launch, None, "sm_80", known) == first
-    with pytest.raises(NameError):
-        compiled.compiled(launch, None, "sm_90", known)
     with pytest.raises(LookupError, match="not compiled yet"):
         compiled.compiled(launch, None, "sm_90", known, only_known=True)
     case = compiled.Case("plain", "fp16", 64, "sm_80", "norms")
     told = compiled.summary([(case, first), (case, None), (case._replace(head=128), None)])
     assert "| sm_80 | fp16 | 64 | norms | 1 of 2 | all | 200 | 0 |" in told
     assert "1 of 3 compiled, 0 of them with faults. Kernels are missing of: sm_80 fp16 128." in told
+
+
+def test_every_option_is_code_that_the_compiler_reads(monkeypatch):
+    """All kernels with all rules and options, as far as Triton's first stage."""
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    from dwindle.bench import compiled
+
+    def first_stage(source, target, options):
+        backend, context = make_backend(target), ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        chosen = backend.parse_options({**options, **compiled.FUSED})
+        functions = backend.get_codegen_implementation(chosen)
+        return source.make_ir(target, chosen, functions, backend.get_module_map(), context)
+
+    monkeypatch.setattr(compiled, "_built", first_stage)
+    monkeypatch.setattr(
+        compiled, "counted", lambda binary, *names: compiled._failed(*names[:2], 4, "")
+    )
+    found = list(compiled.checked(["sm_80"], [64], [torch.bfloat16], False, {}))
+    assert len({case.name for case, _ in found}) == 15
+    assert {case.kernel for case, _ in found} >= {"shared_losses", "step_weigh", "forward"}
+    assert {x.failure for _, x in found} == {""}
+
+
+def test_what_the_compiler_does_not_take_is_a_fault(monkeypatch):
+    from dwindle.bench import compiled
+
+    def refuse(source, target, options):
+        raise ValueError("at 17:4:\n  a = b\n  ^\n")
+
+    monkeypatch.setattr(compiled, "_built", refuse)
+    [launch] = compiled.launches("plain", torch.float16, 64)[:1]
+    found = compiled.compiled(launch, None, "sm_90", {})
+    assert found.faults() == ["not compiled: a = b"]
 
 
 @pytest.mark.parametrize(

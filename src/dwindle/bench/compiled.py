@@ -31,7 +31,7 @@ from triton.compiler import ASTSource
 
 from dwindle.core.backends import triton_kernels, triton_launch, triton_tiles
 from dwindle.core.backends.triton import card_objection
-from dwindle.core.backends.triton_tiles import Tile
+from dwindle.core.backends.triton_tiles import FUSED, Tile
 from dwindle.core.functional import checked_call
 from dwindle.runfiles import whole
 
@@ -101,6 +101,8 @@ class Compiled:
     """Instructions of the innermost loops, for each element of the tile."""
     depth: float
     """Multiplications on tensor cores in those loops, for each element of the tile."""
+    failure: str = ""
+    """What the compiler said if it made no code; then all counts are 0."""
 
     @property
     def blocks(self) -> int:
@@ -112,6 +114,8 @@ class Compiled:
 
     def faults(self) -> list[str]:
         """Reasons why it must not be shipped."""
+        if self.failure:
+            return [f"not compiled: {self.failure}"]
         found = []
         if self.spilled:
             found.append(f"{self.spilled} bytes spilled")
@@ -197,9 +201,15 @@ def compiled(
     if key not in known and only_known:
         raise LookupError(f"{launch.name} for {target} was not compiled yet")
     if key not in known:
-        binary = _built(source, TARGETS[target], options)
         sizes = constants["BLOCK"] * constants.get("ROWS", 1)
-        found = asdict(counted(binary, launch.name, target, sizes))
+        try:
+            binary = _built(source, TARGETS[target], options)
+        except Exception as error:  # compilers raise anything
+            lines = [line for line in str(error).splitlines() if any(map(str.isalpha, line))]
+            said = lines[-1].strip() if lines else type(error).__name__
+            found = asdict(_failed(launch.name, target, options["num_warps"], said))
+        else:
+            found = asdict(counted(binary, launch.name, target, sizes))
         shape = [
             f"{constants.get('ROWS', 1)} x {constants['BLOCK']}",
             f"{options['num_warps']} warps",
@@ -207,6 +217,13 @@ def compiled(
         stages = [f"{options['num_stages']} stages"] if "ROWS" in constants else []
         known[key] = found | {"tile": ", ".join(shape + stages)}
     return Compiled(**known[key])
+
+
+def _failed(name: str, target: str, warps: int, said: str) -> Compiled:
+    """A kernel of which the compiler made no code."""
+    threads = warps * TARGETS[target].warp_size
+    counts = dict.fromkeys(("registers", "spilled", "shared", "tensor", "scalar", "products"), 0)
+    return Compiled(name, target, "", threads=threads, loop=0.0, depth=0.0, failure=said, **counts)
 
 
 def _for(target: str, name: str, x: Any) -> Any:
@@ -226,7 +243,7 @@ def build(
 
 
 def _built(source: ASTSource, target: GPUTarget, options: Any) -> Any:
-    return triton.compile(source, target=target, options={"enable_fp_fusion": True, **options})
+    return triton.compile(source, target=target, options={**options, **FUSED})
 
 
 def _source(function: Any, arguments: list[Any], constants: dict[str, Any]) -> ASTSource:

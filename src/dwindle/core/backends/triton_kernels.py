@@ -937,7 +937,7 @@ def shared_losses(
     losses = tl.zeros((BLOCK, ROWS), tl.float32)
     flows = losses
     felt = _sources(group, x)
-    u, gate, _ = _covered(losses, group, None, shared, x)
+    u, gate, _after = _covered(losses, group, None, shared, x)
     for h in range(x.H):
         here = _place(b * x.H + h, rows, positions, x)
         q = _load(x.q, here.b, here.h, held, x.T, D, WIDE)

@@ -25,7 +25,14 @@ from dwindle.core.backends.triton_kernels import (
     Slots,
     View,
 )
-from dwindle.core.backends.triton_tiles import BETWEEN, KernelPlan, launch, plan, wide
+from dwindle.core.backends.triton_tiles import (
+    BETWEEN,
+    KernelPlan,
+    launch,
+    plan,
+    step_positions,
+    wide,
+)
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import accumulate, least_mass
 from dwindle.native.vocabulary import GainKind, Mode, kind_of
@@ -34,7 +41,6 @@ _SHARED = 2**24  # weights of all items that are held where heads share a covera
 _UNSAVED = 1024  # rows whose coverage between blocks is held where no backward pass needs it
 _LOG2E = kernels.LOG2E.value
 _WHOLE = 64  # rows that every tile's number of rows divides
-_STEP = 128  # positions of a program in a decoding step
 
 
 def attention(call: Call) -> tuple[Tensor, Coverage]:
@@ -378,10 +384,11 @@ def step(call: Call) -> Tensor:
     gradients."""
     b, h, _, d = call.query.shape
     x = problem(call, _number(call.seed()))
-    new, parts = call.query.new_empty, -(-x.S // _STEP)
+    block = step_positions(call.value.shape[3])
+    new, parts = call.query.new_empty, -(-x.S // block)
     scores = new((b, h, x.S), dtype=torch.float32)
     norms = new((2, b, h, parts), dtype=torch.float32)
-    sizes = {"BLOCK": _STEP, "num_warps": 4}
+    sizes = {"BLOCK": block, "num_warps": 4}
     launch(
         kernels.step_scores, (b * h, parts), (x, scores, norms), sizes | {"D": d, "WIDE": wide(d)}
     )

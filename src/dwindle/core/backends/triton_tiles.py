@@ -19,6 +19,10 @@ BETWEEN = 16
 """Target rows between two coverages that are kept for the backward pass, whose tiles have so many
 rows."""
 
+FUSED = {"enable_fp_fusion": True}
+"""Allow one instruction for a multiplication and an addition; Triton 3.10 no longer does so by
+itself."""
+
 Sizes = dict[str, int]
 Grid = tuple[int | Callable[[Sizes], int], ...]
 
@@ -36,29 +40,41 @@ def wide(n: int) -> int:
     return max(16, 1 << (n - 1).bit_length())
 
 
-def choices(name: str, width: int, bytes_each: int, simple: bool) -> list[Tile]:
-    """Tiles for a kernel on heads of that (padded) size, the largest that fits first. ``simple``: a
-    call has no option that needs registers of its own for each number of a tile."""
-    row = width * bytes_each
+def choices(name: str, call: Call) -> list[Tile]:
+    """Tiles for a kernel of a call, the largest that fits first: the more registers its options
+    take, the smaller the tile."""
+    bytes_each = call.query.element_size()
+    row = bytes_each * max(wide(call.query.shape[3]), wide(call.value.shape[3]))
     narrow = row <= 128
     if name == "norms":
-        rows = 128 if narrow else 64
+        rows = 128 if narrow and call.bias is None else 64
         return [Tile({"ROWS": rows, "BLOCK": 64 if bytes_each < 4 else 32}, 4, 2)]
     small = {"ROWS": BETWEEN, "BLOCK": 64}
     if name != "forward":
-        return [Tile(small, 4, 1)]
+        # With a second stage the numbers of the next tile are fetched before they are needed.
+        return [Tile(small, 4, 2 if call.bias is not None or call.dropout else 1)]
     found = [Tile(small, 4, 2 if narrow else 1)]
-    if simple and row <= 256 and bytes_each < 4:
-        large = {"ROWS": 64, "BLOCK": 64} if narrow else {"ROWS": 32, "BLOCK": 128}
-        found.insert(0, Tile(large, 4, 2 if narrow else 1))
-    return found
+    if bytes_each == 4 or row > 256 or _has_numbers(call):
+        return found
+    if narrow:
+        large = Tile({"ROWS": 64, "BLOCK": 64}, 4, 2)
+    elif _has_flags(call):
+        large = Tile({"ROWS": 32, "BLOCK": 64}, 4, 2)
+    else:
+        large = Tile({"ROWS": 32, "BLOCK": 128}, 4, 1)
+    return [large, *found]
 
 
-def _simple(call: Call) -> bool:
-    """True if no option is read, drawn or summed for each number of a tile."""
+def _has_numbers(call: Call) -> bool:
+    """True if an option is read, drawn or summed for each row and position."""
     masked = call.mask is not None and call.mask.shape[2] > 1
     given = call.bias is not None or call.rows is not None or bool(call.dropout)
-    return not (masked or given or call.rule.renormalise)
+    return masked or given or call.rule.renormalise
+
+
+def _has_flags(call: Call) -> bool:
+    """True if an option is read for each position."""
+    return any(option is not None for option in (call.mask, call.protected, call.source))
 
 
 class KernelPlan(NamedTuple):
@@ -89,7 +105,7 @@ class KernelPlan(NamedTuple):
 
 def launch(kernel: Any, grid: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
     """Start a kernel. The one place that does: a check without a device puts itself here."""
-    kernel[grid](*arguments, **constants)
+    kernel[grid](*arguments, **constants, **FUSED)
 
 
 _ADDED_TO = {"backward_values": ["Dots"], "backward_scores": ["DBias", "DQ"]}
@@ -115,7 +131,7 @@ def plan(name: str, call: Call, alone: bool) -> KernelPlan:
     """Settings that a kernel is run with for a call. ``alone``: with the first choice, without
     asking the device."""
     d, dv = call.query.shape[3], call.value.shape[3]
-    tiles = choices(name, max(wide(d), wide(dv)), call.query.element_size(), _simple(call))
+    tiles = choices(name, call)
     constants: dict[str, Any] = {"D": d, "WIDE": wide(d), "PRODUCTS": products(call.query)}
     if name not in ("norms", "shared_mean"):
         constants |= {"DV": dv, "WIDE_V": wide(dv)}
@@ -124,6 +140,11 @@ def plan(name: str, call: Call, alone: bool) -> KernelPlan:
     return KernelPlan(
         name, tuple(tiles[:1] if alone else tiles), constants | {"CLASS": _class(call)}
     )
+
+
+def step_positions(head: int) -> int:
+    """Positions of a program in a decoding step, for values of a head size."""
+    return 128 if head <= 64 else 64
 
 
 def products(query: torch.Tensor) -> str:
