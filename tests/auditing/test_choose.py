@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import dwindle
+from dwindle.auditing import choose
 from dwindle.auditing.calibration import conformal, conformal_without_gaps
 from tests.auditing import small
 
@@ -190,3 +191,7 @@ def test_a_tokenizer_of_another_model(model, tokenizer, chosen):
         dwindle.omissions(model, other, [("a", "b")], chosen)
     with pytest.raises(ValueError, match="load both from one folder"):
         dwindle.listeners(small.copier(300), tokenizer, small.TEXTS)
+
+
+def test_heads_are_chosen_on_few_sources_and_all_others_calibrate():
+    assert [choose._split(n, 0.05) for n in (27, 60, 121, 1000)] == [8, 30, 60, 60]

@@ -5,8 +5,8 @@ From ordinary sources the model writes its own outputs, and something is left ou
 (``deletions``). A head tells what was read if its peaks are low where something is missing
 (``weighing``).
 
-Half of the sources serve that. The other half calibrate the thresholds and measure what the choice
-is worth, so both are honest for sources like these.
+Half of the sources serve that, 60 at most. The others calibrate the thresholds and measure what the
+choice is worth, so both are honest for sources like these.
 """
 
 import math
@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LEAST_CHOICE, MOST_CHOICE = 8, 60
-"""Largest number of sources that heads are chosen on. More would cost an output each and choose the
-same heads."""
+"""Smallest and largest number of sources that heads are chosen on. More would cost an output each
+and choose the same heads."""
+MOST_OWN = 400
+"""Sources that the model writes outputs for where those to audit cannot calibrate the alarm."""
 MOST_GAPS = 0.5
 """Share of given outputs that may leave something out. Beyond it they cannot calibrate an alarm."""
 TELLS = 0.65
@@ -95,11 +97,11 @@ def listeners(
     if outputs is not None and len(outputs) != len(sources):
         raise ValueError(f"{len(sources)} sources, but {len(outputs)} outputs: pass one for each")
     ordinary = [(n, s) for n, s in enumerate(sources) if reader.read(s).parts]
-    half = _split(len(ordinary), false_alarms)
+    count = _split(len(ordinary), false_alarms)
     rng = random.Random(seed)
     rng.shuffle(ordinary)
-    halves = ordinary[:half], ordinary[half:]
-    needed = [one for some in halves for one in some[: None if outputs is None else MOST_CHOICE]]
+    parts = ordinary[:count], ordinary[count:]
+    needed = [one for some in parts for one in some[: None if outputs is None else MOST_CHOICE]]
     texts = written(reader, [source for _, source in needed], "writing outputs", progress)
     own = {n: Written(source, text) for (n, source), text in zip(needed, texts, strict=True)}
     trials = [
@@ -110,7 +112,7 @@ def listeners(
             progress,
             f"writing outputs of shortened sources, {number} of 2",
         )
-        for number, some in enumerate(halves, 1)
+        for number, some in enumerate(parts, 1)
     ]
     every = all_heads(model)
     practice, test = _heard(model, reader, every, trials, reverse, progress)
@@ -118,8 +120,8 @@ def listeners(
     heads = [every[n] for n in chosen]
     whole = [own[n] if outputs is None else Written(source, outputs[n]) for n, source in ordinary]
     # Of outputs that may leave something out nothing usual can be learnt.
-    usual_of = whole[:half] if intact else [own[n] for n, _ in halves[0] if n in own]
-    tell = counting("calibrating", len(usual_of) + len(whole[half:]), progress)
+    usual_of = whole[:count] if intact else [own[n] for n, _ in parts[0]]
+    tell = counting("calibrating", len(whole), progress)
     usual = _usual(told(listened(model, reader, heads, usual_of), tell), head_weights)
     worth = {kind: auroc_of(items, chosen, head_weights) for kind, items in test.items()}
     worth_all = {
@@ -144,19 +146,20 @@ def listeners(
         auroc=worth | worth_all,
         tells=sum(worth.values()) / len(worth) >= TELLS,
         probe=tuple(reader.probe()),
-        origin=_origin(model, (len(ordinary), half), trials[0], calibrated_with, seed),
+        origin=_origin(model, (len(ordinary), count), trials[0], calibrated_with, seed),
         words_per_second=_speech(reader, list(own.values()), false_alarms),
         reverse=reverse.probe() if reverse else (),
         contrast=contrast,
     )
     gaps = {kind: [one.by(chosen) for one in items] for kind, items in test.items()}
     calibration = _calibration(
-        _scored(reader, ears, told(listened(model, reader, heads, whole[half:], reverse), tell)),
+        _scored(reader, ears, told(listened(model, reader, heads, whole[count:], reverse), tell)),
         [] if intact else _scored(reader, ears, chain.from_iterable(gaps.values())),
     )
     if outputs is not None and not intact and _gaps(calibration) > MOST_GAPS:
+        some = [sources[n] for n in sorted(n for n, _ in ordinary[:MOST_OWN])]
         return listeners(
-            model, tokenizer, sources, None, false_alarms, seed, progress, reverse, contrast
+            model, tokenizer, some, None, false_alarms, seed, progress, reverse, contrast
         )
     second = _second(gaps, ears) if reverse else {}
     rounded = {kind: round(value, 4) for kind, value in (ears.auroc | second).items()}
@@ -240,14 +243,15 @@ def needed(false_alarms: float) -> int:
 
 
 def _split(sources: int, false_alarms: float) -> int:
-    """Number of sources to choose heads on: half, or fewer to leave enough for calibration."""
+    """Number of sources to choose heads on: half, ``MOST_CHOICE`` at most, or fewer to leave enough
+    for calibration."""
     least = needed(false_alarms)
     if sources < least:
         raise ValueError(
             f"{sources} of the sources have something to read, and {false_alarms:.0%} false alarms "
             f"take at least {least}: pass a few dozen ordinary ones"
         )
-    return min(sources // 2, sources - least + LEAST_CHOICE)
+    return min(sources // 2, MOST_CHOICE, sources - least + LEAST_CHOICE)
 
 
 def listened(
@@ -321,14 +325,14 @@ def _origin(
 ) -> dict[str, Any]:
     from dwindle import __version__
 
-    sources, half = counts
+    sources, chosen_on = counts
     return {
         "dwindle": __version__,
         "model": str(model.config._name_or_path),
         "model_type": str(model.config.model_type),
         "sources": sources,
-        "chosen_on": min(half, MOST_CHOICE),
-        "calibrated_on": sources - half,
+        "chosen_on": chosen_on,
+        "calibrated_on": sources - chosen_on,
         "deletions": {kind: len(some) for kind, some in trial.items()},
         "calibrated_with": calibrated_with,
         "seed": seed,

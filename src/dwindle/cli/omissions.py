@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from dwindle.runfiles.parted import Parted
     from dwindle.runfiles.run import Run
 
-SOURCES = 400
-"""Largest number of outputs that are drawn from the files: half of them calibrate the alarm."""
+SOURCES = 1000
+"""Largest number of outputs that are drawn from the files: all but 60 calibrate the alarm."""
+SOUNDS = 400
+"""The same of sounds, which are all held in memory."""
 SHARE = 0.05
 """The share of false alarms, unless another is asked for."""
 SENTENCES, LONGEST = 3, 240
@@ -401,12 +403,14 @@ def _chosen(model: str, runs: "list[Run]", asked: Asked, count: int) -> "tuple[L
     """
     from dwindle.auditing.auditor import opened
     from dwindle.auditing.bulk import drawn
-    from dwindle.auditing.choose import listeners
+    from dwindle.auditing.choose import MOST_OWN, listeners
 
     if asked.ordinary is not None:
-        sources, outputs = asked.ordinary[:SOURCES], None
+        sources, outputs = asked.ordinary[:MOST_OWN], None
     else:
-        given = drawn([asked.whole] if asked.whole else runs, count, SOURCES)
+        some = [asked.whole] if asked.whole else runs
+        is_text = next(some[0].each()).source is not None
+        given = drawn(some, count, SOURCES if is_text else SOUNDS)
         sources = [source for _, source, _ in given]
         outputs = [output for _, _, output in given]
     with terminal.progress() as tell:
