@@ -9,7 +9,7 @@ from dwindle.models import place
 @pytest.fixture(autouse=True)
 def _no_hub(monkeypatch):
     """Tests reach no network: every name is taken to be on the hub."""
-    monkeypatch.setattr(place, "_ask_hub", lambda name: None)
+    monkeypatch.setattr(place, "absence", lambda name, kind: None)
 
 
 @pytest.fixture

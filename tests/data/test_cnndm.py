@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from dwindle.data import tf_examples
+from dwindle.data import hub, tf_examples
 from dwindle.data.load import DataSettings, Size, load
 from tests.data.corpus_files import (
     field,
@@ -152,6 +152,7 @@ def test_a_folder_of_something_else_says_what_to_give(tmp_path):
 def datasets(tmp_path, monkeypatch):
     library = pytest.importorskip("datasets")
     monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(hub, "absence", lambda name, kind: None)  # no network in a test
     library.disable_progress_bars()
     return library
 
@@ -245,6 +246,26 @@ def test_without_a_network_the_hub_is_a_sentence(datasets, monkeypatch):
         load(DataSettings("cnndm"), "train")
     with pytest.raises(ValueError, match="the hub did not give some/copy"):
         load(DataSettings("cnndm", "hub:some/copy"), "train")
+
+
+def test_what_the_hub_lacks_comes_from_the_cache_or_is_a_sentence(datasets, monkeypatch):
+    """The library would ask six times; looking into its cache it asks nobody."""
+    monkeypatch.setattr(hub, "absence", lambda name, kind: f"the hub has no {kind} of that name")
+    with pytest.raises(
+        ValueError, match=r"did not give some/copy \(the hub has no data set of that name\): give"
+    ):
+        load(DataSettings("cnndm", "hub:some/copy"), "train")
+    offline = []
+
+    def cached(name, config, split):
+        offline.append(datasets.config.HF_HUB_OFFLINE)
+        return datasets.Dataset.from_dict(rows())
+
+    before = datasets.config.HF_HUB_OFFLINE
+    monkeypatch.setattr(datasets, "load_dataset", cached)
+    assert texts(load(DataSettings("cnndm", "hub:some/copy"), "train")) == EXPECTED
+    assert offline == [True]
+    assert before == datasets.config.HF_HUB_OFFLINE
 
 
 def test_the_hub_is_asked_for_its_name_and_split(datasets, monkeypatch):

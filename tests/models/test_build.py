@@ -205,9 +205,14 @@ def test_no_model_there(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="it may be the start of one"):
         load(tmp_path / "published")
 
+    monkeypatch.setattr(building, "absence", lambda name, kind: "the hub has no such model")
+    with pytest.raises(ValueError, match=r"no folder facebook/x, and the hub has no such model$"):
+        built("bart", start="facebook/x")
+
     def unreachable(name):
         raise OSError("We couldn't connect to the hub.\nCheck your connection.")
 
+    monkeypatch.setattr(building, "absence", lambda name, kind: None)
     monkeypatch.setattr(building.AutoConfig, "from_pretrained", unreachable)
     with pytest.raises(
         ValueError,

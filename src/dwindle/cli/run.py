@@ -51,11 +51,15 @@ def run(
     run RECIPE.
     """
     with guarded():
-        from dwindle.runs import grid, steps
         from dwindle.runs import recipe as recipes
-        from dwindle.runs import smoke as smokes
 
         wanted = recipes.read(recipe, changes or [])
+        if not (plan or (out or recipes.ROOT / wanted.name).exists()):
+            recipes.check_names(wanted)
+
+        from dwindle.runs import grid, steps
+        from dwindle.runs import smoke as smokes
+
         if plan:
             if machine.is_first():
                 _show_plan(wanted, out)

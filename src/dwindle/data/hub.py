@@ -3,7 +3,8 @@ the hub keeps them, or one that ``save_to_disk`` wrote). Memory-mapped, so size 
 Knows no corpus.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import blake2b, file_digest
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from dwindle.data.example import Example, Lazy, Split
 from dwindle.data.files import folder, kept, split_names
 from dwindle.data.settings import DataSettings
+from dwindle.system.hub import absence
 
 PREFIX = "hub:"
 
@@ -32,11 +34,26 @@ def open(settings: DataSettings, split: Split, name: str, config: str, advice: s
     if settings.path is not None and not settings.path.startswith(PREFIX):
         return _local(datasets, folder(settings, advice), split, config)
     name = settings.path.removeprefix(PREFIX) if settings.path else name
+    absent = absence(name, "data set")
     try:
-        return datasets.load_dataset(name, config, split="validation" if split == "dev" else split)
+        with _offline(datasets) if absent else nullcontext():
+            return datasets.load_dataset(
+                name, config, split="validation" if split == "dev" else split
+            )
     except (OSError, ValueError, RuntimeError) as error:
-        first = str(error).split("\n")[0].rstrip(".")
-        raise ValueError(f"the hub did not give {name} ({first}): {advice}") from None
+        why = absent or str(error).split("\n")[0].rstrip(".")
+        raise ValueError(f"the hub did not give {name} ({why}): {advice}") from None
+
+
+@contextmanager
+def _offline(datasets: Any) -> Iterator[None]:
+    """The library looks only into its cache. It would ask the hub six times first."""
+    before = datasets.config.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE = before
 
 
 def _local(datasets: Any, place: Path, split: Split, config: str) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dwindle.data import (
     cnndm,
     features,
+    hub,
     ids_ade,
     image_paragraphs,
     jsonl,
@@ -49,6 +50,13 @@ FETCHED = {"cnndm": cnndm.HUB, "wmt14-en-de": wmt14.HUB, "wmt14-en-fr": wmt14.HU
 """Corpora that come from the hub where no path is given, and their names there."""
 SLOW = ("cnndm", "nyt50")
 """Corpora whose texts are split or parsed whenever they are read, and therefore kept prepared."""
+
+
+def on_hub(settings: DataSettings) -> str | None:
+    """The name of a data set that would be fetched."""
+    if settings.path is None:
+        return FETCHED.get(settings.corpus)
+    return settings.path.removeprefix(hub.PREFIX) if settings.path.startswith(hub.PREFIX) else None
 
 
 def load(settings: DataSettings, split: Split) -> Sequence[Example]:

@@ -25,9 +25,11 @@ import numpy as np
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import Array, Metric, Progress, made, mean
 from dwindle.runfiles.outputs import Outputs
+from dwindle.system.hub import absence
 
 KINDS = (Kind("mover1", "Mover-1", 1, slow=True), Kind("mover2", "Mover-2", 1, slow=True))
 _LAYERS, _BATCH = 5, 32
+_NAME = "name a model or its folder"
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class MoverEncoder:
 
     def __init__(self, name: str, stop: frozenset[str] = frozenset()) -> None:
         self._stop = stop
+        if not Path(name).exists() and (why := absence(name, "model")):
+            raise ValueError(f"no encoder can be loaded from {name!r} ({why}): {_NAME}")
         try:
             import ot  # type: ignore[import-untyped]  # noqa: F401
             import torch
@@ -86,7 +90,7 @@ class MoverEncoder:
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ValueError(
-                f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder"
+                f"no encoder can be loaded from {name!r} ({reason}): {_NAME}"
             ) from None
         finally:
             logging.enable_progress_bar()

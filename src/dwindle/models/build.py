@@ -35,6 +35,7 @@ from dwindle.models.top_down import TopDown, TopDownConfig
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.runfiles import whole
 from dwindle.system import cache
+from dwindle.system.hub import absence
 
 Texts = Callable[[], Iterable[tuple[Any, str]]]
 """A function that yields the training pairs, source and target, from the first one at every
@@ -251,6 +252,8 @@ def _type_of(start: str) -> str:
             f"{start} is not a saved model: it has no config.json (dwindle import opens what "
             "others have published)"
         )
+    if why := absence(start, "model"):
+        raise ValueError(f"there is no folder {start}, and {why}")
     try:
         return str(AutoConfig.from_pretrained(start).model_type)
     except (OSError, ValueError) as error:

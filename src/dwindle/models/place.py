@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from dwindle.runfiles import names
+from dwindle.system.hub import absence
 
 _WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
 
@@ -33,7 +34,8 @@ def place(name: str | Path) -> str | Path:
             f"there is no {name}: name the folder of a run or of a saved model, or a name on the "
             "hub"
         )
-    _ask_hub(str(name))
+    if why := absence(str(name), "model"):
+        raise ValueError(f"there is no folder {name}, and {why}")
     return str(name)
 
 
@@ -49,35 +51,3 @@ def _checked(folder: Path) -> Path:
     if not any(any(folder.glob(pattern)) for pattern in _WEIGHTS):
         raise ValueError(f"{folder} has a config.json but no weights: copy or save the model again")
     return folder
-
-
-def _ask_hub(name: str) -> None:
-    """Refuse a name that is neither in the cache nor on the hub. transformers asks several times
-    for every file."""
-    try:
-        import huggingface_hub as hub
-        from huggingface_hub.errors import (
-            EntryNotFoundError,
-            GatedRepoError,
-            HfHubHTTPError,
-            RepositoryNotFoundError,
-        )
-    except ModuleNotFoundError:  # transformers is missing too: whoever needs it says so
-        return
-    try:
-        if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
-            hub.get_hf_file_metadata(hub.hf_hub_url(name, "config.json"))
-    except GatedRepoError:
-        return  # transformers says what to do
-    except RepositoryNotFoundError:
-        why = "the hub has no model of that name, or not for you"
-    except (HfHubHTTPError, EntryNotFoundError):
-        return  # the hub has answered
-    except Exception as error:  # of whichever HTTP library this release of the hub uses
-        why = (
-            "the hub could not be asked: "
-            f"{str(error).strip().partition(chr(10))[0] or type(error).__name__}"
-        )
-    else:
-        return
-    raise ValueError(f"there is no folder {name}, and {why}")

@@ -22,7 +22,7 @@ from dwindle.metrics.table import Cell, Table
 from dwindle.runfiles import names, whole
 from dwindle.runs import schema, shelf, steps
 from dwindle.runs.job import Job
-from dwindle.runs.recipe import Recipe
+from dwindle.runs.recipe import ROOT, Recipe
 from dwindle.runs.steps import Say
 from dwindle.system import machine
 from dwindle.training.selection import metric
@@ -42,7 +42,7 @@ def search(wanted: Recipe, out: Path | None = None, say: Say = lambda sentence: 
     assert wanted.grid is not None
     by = metric(wanted.grid.by)
     tries = list(tried(wanted))  # a bad value shows now
-    out = out or steps.ROOT / wanted.name
+    out = out or ROOT / wanted.name
     start = steps.beside(out, wanted) if wanted.start else None
     runs: list[Job] = []
     for number, one in enumerate(tries, 1):

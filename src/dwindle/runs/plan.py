@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dwindle.data.example import SPLITS, Example, Split
-from dwindle.data.hub import PREFIX
-from dwindle.data.load import FETCHED, load
+from dwindle.data.load import load, on_hub
 from dwindle.data.settings import DataSettings
 from dwindle.models.size import parameters
 from dwindle.runfiles import names
 from dwindle.runs import job, steps
-from dwindle.runs.recipe import Recipe
+from dwindle.runs.recipe import ROOT, Recipe
 from dwindle.training.checkpoints import KEPT
 
 FLOAT = 4
@@ -102,7 +101,7 @@ class Plan:
         else:
             yield (
                 "fetch",
-                f"the data set {_on_hub(last.corpus.settings)} from the hub, if it is not in its "
+                f"the data set {on_hub(last.corpus.settings)} from the hub, if it is not in its "
                 "cache",
             )
         for stage in self.stages:
@@ -115,7 +114,7 @@ class Plan:
 
 def plan(wanted: Recipe, folder: Path | None = None) -> Plan:
     """The plan of a recipe that would be run in ``folder``, as `steps.run` takes it."""
-    place = folder or steps.ROOT / wanted.name
+    place = folder or ROOT / wanted.name
     return Plan(tuple(_stages(wanted, place)))
 
 
@@ -132,7 +131,7 @@ def _stages(wanted: Recipe, place: Path) -> Iterator[Stage]:
 
 
 def _corpus(settings: DataSettings) -> Corpus:
-    if _on_hub(settings):
+    if on_hub(settings):
         return Corpus(settings, {})
     splits = {split: load(settings, split) for split in SPLITS}
     counts = {split: len(examples) for split, examples in splits.items()}
@@ -146,13 +145,6 @@ def _corpus(settings: DataSettings) -> Corpus:
         _mean([len(e.target.split()) for e in some]),
         image.shape[1] if image else 0,
     )
-
-
-def _on_hub(settings: DataSettings) -> str | None:
-    """The name of a data set that would be fetched."""
-    if settings.path is None:
-        return FETCHED.get(settings.corpus)
-    return settings.path.removeprefix(PREFIX) if settings.path.startswith(PREFIX) else None
 
 
 def _some(examples: Sequence[Example]) -> list[Example]:

@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from dwindle.data.example import Split
+from dwindle.data.load import load, on_hub
 from dwindle.data.settings import DataSettings
 from dwindle.generation.settings import DecodingSettings
 from dwindle.metrics import paper
 from dwindle.models.settings import ModelSettings
 from dwindle.runs import schema, shelf
 from dwindle.settings.purpose import ASKED, LABEL, Purpose, purpose
+from dwindle.system.hub import absence
 from dwindle.training.settings import TrainingSettings
+
+ROOT = Path("runs")
+"""Home of runs that were given no folder: each lies under its recipe's name, so a start is shared
+by all who need it."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,18 @@ def read(name: str | Path, changes: Sequence[str] = ()) -> Recipe:
     except ValueError as error:
         raise ValueError(str(error) if str(name) in str(error) else f"{name}: {error}") from None
     return replace(found, published=found.published or paper.figures(found.name))
+
+
+def check_names(recipe: Recipe) -> None:
+    """Refuse a model or a data set that neither the hub nor its cache has, before libraries are
+    imported that take long."""
+    start = recipe.model.start
+    if start and not Path(start).exists() and (why := absence(start, "model")):
+        raise ValueError(f"there is no folder {start}, and {why}")
+    if recipe.start:
+        check_names(recipe.start)
+    elif (name := on_hub(recipe.data)) and absence(name, "data set"):
+        load(recipe.data, recipe.split)  # from the cache
 
 
 def text(recipe: Recipe) -> str:

@@ -13,7 +13,7 @@ from dwindle.data.settings import Size
 from dwindle.runfiles.run import Run
 from dwindle.runs import steps
 from dwindle.runs.job import Job
-from dwindle.runs.recipe import Recipe
+from dwindle.runs.recipe import ROOT, Recipe
 from dwindle.runs.steps import Say
 from dwindle.training.settings import TrainingSettings
 
@@ -24,7 +24,7 @@ _ABOUT = "Smoke test"
 def smoke(wanted: Recipe, folder: Path | None, say: Say) -> Job:
     """Run the shortened recipe in a folder of its own, ``folder`` or one beside the runs. An
     earlier folder of that name is removed."""
-    place = folder or steps.ROOT / "smoke" / wanted.name
+    place = folder or ROOT / "smoke" / wanted.name
     if _was_smoke(place):
         shutil.rmtree(place)
     done = steps.run(shortened(wanted), place, place / "start" if wanted.start else None, say)

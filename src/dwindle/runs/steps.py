@@ -29,13 +29,10 @@ from dwindle.models.top_down_codec import RegionCodec
 from dwindle.runfiles import arrays, names, outputs, scores, whole
 from dwindle.runs import job, recipe
 from dwindle.runs.job import Job
-from dwindle.runs.recipe import Recipe
+from dwindle.runs.recipe import ROOT, Recipe
 from dwindle.system import machine
 from dwindle.training.train import train as fit
 
-ROOT = Path("runs")
-"""Home of runs that were given no folder: each lies under its recipe's name, so a start is shared
-by all who need it."""
 Say = Callable[[str], None]
 
 
