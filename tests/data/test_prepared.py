@@ -1,15 +1,18 @@
 """Prepared texts are what the reader gives, and are read once."""
 
+import hashlib
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 
-from dwindle.data import cnndm, finish, load, prepared
+from dwindle.data import cnndm, finish, hub, load, prepared
 from dwindle.data.example import Example
 from dwindle.data.settings import DataSettings, Size
 from tests.data.corpus_files import write_jsonl
 
+LONG = "One two three four five six seven."
 ARTICLE = 'Café-goers met at 5 p.m. on Monday. They didn\'t stay, "he said". It rained.'
 
 
@@ -94,3 +97,63 @@ def test_the_content_of_texts_does_not_depend_on_where_they_are_kept(corpus):
     kept = load.load(corpus, "test")
     assert prepared.content(kept) == prepared.content(list(kept))
     assert prepared.content(kept) != prepared.content(list(kept)[:-1])
+
+
+def parquet(folder, split, articles):
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    rows = {"id": list(articles), "article": list(articles.values())}
+    table = datasets.Dataset.from_dict(rows | {"highlights": ["They met."] * len(articles)})
+    table.to_parquet(folder / f"{split}-00000.parquet")
+    return table
+
+
+def test_every_text_of_the_hub_counts(tmp_path, monkeypatch):
+    """Also one among many, and those of the hub's other forms."""
+    datasets = pytest.importorskip("datasets")
+    articles = {str(i): f"They met {i} times." for i in range(300)}
+    tables = [
+        parquet(tmp_path, "test", articles | change)
+        for change in ({}, {"7": "Nobody came."}, {"299": "Nobody came."})
+    ]
+    for form in ("hub", "saved"):
+        texts = []
+        for table in tables:
+            if form == "hub":
+                monkeypatch.setattr(hub, "absence", lambda name, kind: None)
+                monkeypatch.setattr(datasets, "load_dataset", lambda *a, found=table, **k: found)
+                path = "hub:some/copy"
+            else:
+                path = str(tmp_path / "saved")
+                datasets.DatasetDict({"test": table}).save_to_disk(path)
+            settings = DataSettings("cnndm", path)
+            kept = load.load(settings, "test")
+            assert load.load(settings, "test").fingerprint == kept.fingerprint
+            texts.append((kept[7].source, kept[299].source))
+        assert texts == [
+            ("They met 7 times.", "They met 299 times."),
+            ("Nobody came.", "They met 299 times."),
+            ("They met 7 times.", "Nobody came."),
+        ]
+
+
+def test_a_folder_of_parquet_is_digested_once(tmp_path, monkeypatch):
+    """And only the files of the split."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    article = {str(i): f"{' '.join([LONG] * 2)} They met." for i in range(3)}
+    for split in ("train", "test"):
+        parquet(corpus, split, article)
+    digested = []
+
+    def noted(file, how):
+        digested.append(Path(file.name).name)
+        return hashlib.file_digest(file, how)
+
+    for module in (hub, prepared):
+        monkeypatch.setattr(module, "file_digest", noted)
+    settings = DataSettings("cnndm", str(corpus), presumm=True)
+    assert len(load.load(settings, "test")) == 3
+    assert digested == ["test-00000.parquet"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import blake2b, file_digest
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from dwindle.data.settings import DataSettings
 from dwindle.system.hub import absence
 
 PREFIX = "hub:"
+_CONTENTS = "contents-"
+"""A local data set is called this and the digest of its files."""
 
 
 def is_local(path: Path) -> bool:
@@ -78,7 +81,7 @@ def _local(datasets: Any, place: Path, split: Split, config: str) -> Any:
         # The library keeps what it read by the names and dates of files: a name of the contents
         # keeps another text of the same date apart.
         return datasets.load_dataset(
-            "parquet", _digest(files), data_files={split: files}, split=split
+            "parquet", _CONTENTS + _digest(files), data_files={split: files}, split=split
         )
     except (OSError, ValueError, RuntimeError) as error:
         raise ValueError(
@@ -95,6 +98,34 @@ def _digest(files: Sequence[str]) -> str:
     return found.hexdigest()
 
 
+def _contents(dataset: Any, count: int) -> str:
+    """A digest of the first ``count`` rows. The library's own fingerprint of a table may be one of
+    names and dates."""
+    if str(dataset.info.config_name).startswith(_CONTENTS):
+        return str(dataset.info.config_name)
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    sink = _Sink()
+    rows = dataset.data.table.slice(0, count)
+    with pa.PythonFile(sink, mode="w") as out, pa.ipc.new_stream(out, rows.schema) as stream:
+        stream.write_table(rows)
+    return sink.digest.hexdigest()
+
+
+class _Sink(RawIOBase):
+    """A file that only digests what is written to it."""
+
+    def __init__(self) -> None:
+        self.digest = blake2b(digest_size=12)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
+
+
 def _cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
@@ -103,7 +134,7 @@ def _cause(error: BaseException) -> str:
 
 def column(dataset: Any, *path: str) -> Any:
     """A column as an Arrow array, such as ("article",) or ("translation", "de")."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     if path[0] not in dataset.column_names:
@@ -137,7 +168,7 @@ def examples(
     places = kept(
         count, empty, split, lambda row: f"row {row + 1} of the {split} split of {settings.corpus}"
     )
-    return Lazy(partial(make, dataset), places)
+    return Lazy(partial(make, dataset), places, partial(_contents, dataset, count))
 
 
 def _check_ids(values: Any, where: str) -> None:

@@ -18,7 +18,6 @@ from dwindle.data import (
     lines,
     newstest,
     nyt50,
-    presumm,
     wmt14,
 )
 from dwindle.data.example import SPLITS, Example, Split
@@ -68,8 +67,6 @@ def load(settings: DataSettings, split: Split) -> Sequence[Example]:
     if split not in SPLITS:
         raise ValueError(f"no split is called {split!r}: choose from {', '.join(SPLITS)}")
     read = CORPORA[settings.corpus]
-    if settings.presumm:
-        read = presumm.filtered(read)
     if settings.moses or settings.ptb or settings.presumm or settings.corpus in SLOW:
         from dwindle.data.prepared import prepared  # needs numpy
 

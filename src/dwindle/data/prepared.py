@@ -1,6 +1,6 @@
 """Texts that take time to read, kept: a split is read, split into sentences and tokenised once, on
 all cores, and from then on mapped from the user's cache. What is kept is named after the settings
-and the files it was made of.
+and all that it was made of.
 """
 
 import json
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, overload
 
 import dwindle
+from dwindle.data import hub, presumm
 from dwindle.data.example import Example, Split
 from dwindle.data.settings import DataSettings
 from dwindle.system import cache, machine
@@ -24,30 +25,31 @@ from dwindle.system import cache, machine
 _TEXTS, _PLACES = "texts.jsonl", "places.npy"
 _CHUNK = 64
 _PIECE = 1 << 20
-_SAMPLE = 16
 
 Read = Callable[[DataSettings, Split], Sequence[Example]]
 
 
 def prepared(settings: DataSettings, split: Split, read: Read) -> "Prepared":
-    """The examples that ``read`` gives, from the cache. Faults are found while they are read for
-    the first time."""
-    given = settings.path
-    local = given is not None and Path(given).expanduser().exists()
-    # a data set of the hub is there at once, and has no date
-    examples = None if local else read(settings, split)
-    made_of = (
-        _stamp(Path(given).expanduser()) if examples is None and given else _sample(examples or [])
-    )
+    """The examples that ``read`` gives, filtered if the settings say so, from the cache. Faults are
+    found while they are read for the first time."""
+    path = None if settings.path is None else Path(settings.path).expanduser()
+    if path is not None and not path.exists():  # a name on the hub, or a mistake
+        path = None
+    # What the hub's library holds is there at once, and others are read only if they are not kept.
+    given = read(settings, split) if path is None or hub.is_local(path) else None
     key = [
         asdict(settings) | {"size": settings.size.of(split)},
         split,
-        made_of,
+        _made_of(given, path),
         dwindle.__version__,
     ]
-    return Prepared(
-        cache.kept("texts", key, lambda made: _write(made, examples or read(settings, split)))
-    )
+
+    def make(folder: Path) -> None:
+        raw = read(settings, split) if given is None else given
+        filtered = presumm.filtered(lambda *_: raw) if settings.presumm else None
+        _write(folder, filtered(settings, split) if filtered else raw)
+
+    return Prepared(cache.kept("texts", key, make))
 
 
 class Prepared(Sequence[Example]):
@@ -112,6 +114,14 @@ def content(examples: Sequence[Example]) -> str:
     return found.hexdigest()
 
 
+def _made_of(given: Sequence[Example] | None, path: Path | None) -> Any:
+    """What tells these examples from others: a digest of all that they are made from."""
+    contents: Callable[[], str] | None = getattr(given, "contents", None)
+    if contents is not None:
+        return contents()
+    return fingerprint(given or []) if path is None else _stamp(path)
+
+
 def _stamp(path: Path) -> list[Any]:
     """The files at a path, in linked folders too: their names and the digests of what they hold.
     Sizes and dates would be quicker to ask for, but a copy can keep both."""
@@ -135,15 +145,6 @@ def _files(path: Path) -> Iterator[Path]:
             continue
         seen.add(real)
         yield from (file for name in names if (file := Path(folder, name)).is_file())
-
-
-def _sample(examples: Sequence[Example]) -> list[Any]:
-    """The number of examples, and a few of them."""
-    some = range(0, len(examples), max(len(examples) // _SAMPLE, 1))
-    return [
-        len(examples),
-        [[e.id, e.source, e.references] for e in map(examples.__getitem__, some)],
-    ]
 
 
 def _write(folder: Path, examples: Sequence[Example]) -> None:
