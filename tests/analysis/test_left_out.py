@@ -29,6 +29,20 @@ def test_one_sentence_is_ranked_by_its_words():
     assert left_out.units("") == ("words", [])
 
 
+def test_characters_that_are_read_as_one_token_are_one_part():
+    text = "市议会关闭旧桥，下周"
+    places, tokens = [0, 1, 3, 5, 6, 7, -1], ["市", "▁议会", "关闭", "旧", "桥", "，", "</s>"]
+    read = ["市", "议会", "关闭", "旧", "桥，", "下", "周"]
+
+    def parts(*more):
+        return [text[a:b] for a, b in left_out.units(text, *more)[1]]
+
+    assert parts() == [*"市议会关闭旧", "桥，", "下", "周"]
+    assert parts(places, tokens) == parts(places) == read  # the last two were not read
+    # what is not read in the middle has no share of its own, and takes none from its neighbour
+    assert parts([0, 3, 5, 6], ["市", "关闭", "旧", "桥"]) == ["市", "议", "会", *read[2:]]
+
+
 @given(
     st.lists(
         st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 3)), min_size=2, max_size=30

@@ -4,6 +4,11 @@ import io
 import json
 
 import pytest
+import torch
+import transformers as hf
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import Unigram
+from tokenizers.pre_tokenizers import Metaspace
 
 from dwindle.models import build
 from dwindle.models.settings import ModelSettings
@@ -104,6 +109,71 @@ def test_coverage_says_first_what_the_model_cannot_know(run, model, tmp_path):
     assert complained.startswith(
         "dwindle: 7 of the 7 words of this text are not in the vocabulary of small"
     )
+
+
+def test_coverage_of_a_text_without_spaces(run, tmp_path, capsys):
+    """Its sentences, or of a single one what the model reads as one token; unknown words are told
+    by the word."""
+    special = ["<pad>", "<s>", "</s>", "<unk>"]
+    pieces = [
+        "▁",
+        "市",
+        "议会",
+        "关闭",
+        "旧",
+        "桥",
+        "渡轮",
+        "开始",
+        "运行",
+        *"议会关闭渡轮开始运行。",
+    ]
+    scores = dict.fromkeys(special, 0.0) | dict.fromkeys(pieces, -1.0)
+    tokenizer = Tokenizer(Unigram(list(scores.items()), unk_id=3))
+    tokenizer.pre_tokenizer = Metaspace(prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace()
+    hf.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(tmp_path)
+    config = hf.MarianConfig(
+        vocab_size=len(scores),
+        d_model=8,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_ffn_dim=8,
+        decoder_ffn_dim=8,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        pad_token_id=0,
+        decoder_start_token_id=0,
+        eos_token_id=2,
+        forced_eos_token_id=None,
+        max_position_embeddings=64,
+    )
+    torch.manual_seed(0)
+    hf.MarianMTModel(config).save_pretrained(tmp_path)
+    capsys.readouterr()
+
+    def parts(text):
+        (tmp_path / "text").write_text(text, encoding="utf-8")
+        code, said, complained = run(
+            "coverage", str(tmp_path), "--text", str(tmp_path / "text"), "--json"
+        )
+        assert code == 0
+        (found,) = json.loads(said)
+        shares = [part["share"] for part in found["parts"]]
+        return found["unit"], [part["text"] for part in found["parts"]], shares, complained
+
+    unit, texts, shares, complained = parts("市议会关闭旧桥。渡轮开始运行。")
+    assert (unit, texts) == ("sentences", ["市议会关闭旧桥。", "渡轮开始运行。"])
+    assert None not in shares
+    assert not complained
+    unit, texts, shares, complained = parts("市议会关闭旧桥。")
+    assert (unit, texts) == ("words", ["市", "议会", "关闭", "旧", "桥。"])
+    assert None not in shares
+    assert not complained
+    *_, complained = parts("长说旧桥运行。")
+    assert complained.startswith("dwindle: 2 of the 6 words of this text are not in the vocabulary")
+    assert "(长, 说)" in complained
 
 
 def test_coverage_does_not_wait_in_silence(run, model, monkeypatch):

@@ -2,18 +2,20 @@
 
 A part is a sentence, or a word of a source of one sentence. Its *share* is the mean coverage of its
 tokens over the mean of all tokens: 1 is average, 0 was never looked at. A part that the model was
-not given, since the source was cut, has none. Where the truth is known, in the synthetic worlds,
-shares are judged by AUROC, next to their rivals: raw attention, lexical overlap, and the listeners
-where outputs were audited.
+not given, since the source was cut, or that it has no token for, has none. Where the truth is
+known, in the synthetic worlds, shares are judged by AUROC, next to their rivals: raw attention,
+lexical overlap, and the listeners where outputs were audited.
 
 Attention shows what was used, not whether it was told correctly: a sentence with a small share was
 hardly used, but one with a large share may still be told wrongly. Reads coverage and texts; loads
 no model.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ import numpy.typing as npt
 from dwindle.auditing.roc import auroc
 from dwindle.data.script import sentence_spans, word_spans, words
 from dwindle.data.worlds import newsroom
+from dwindle.models.token_offsets import bare
 from dwindle.runfiles.outputs import Item
 
 Span = tuple[int, int]
@@ -69,14 +72,36 @@ class Verdict:
     recall: float
 
 
-def units(source: str) -> tuple[str, list[Span]]:
-    """The parts of a source, with their noun: sentences, or the words of a single sentence."""
+def units(source: str, places: Places = (), tokens: Sequence[str] = ()) -> tuple[str, list[Span]]:
+    """The parts of a source, with their noun: sentences, or the words of a single sentence.
+
+    ``places`` and ``tokens`` are what a model read, (S,). Words that touch and that it read as one
+    token are one part: where every character is a word, a token is often several.
+    """
     spans = sentence_spans(source)
-    return (
-        ("sentences", spans)
-        if len(spans) > 1
-        else ("words", _with_signs(source, word_spans(source)))
-    )
+    if len(spans) > 1:
+        return "sentences", spans
+    return "words", _joined(_with_signs(source, word_spans(source)), places, tokens)
+
+
+def _joined(words: Sequence[Span], places: Places, tokens: Sequence[str]) -> list[Span]:
+    """Words in which a token begins, each with those that the token goes on in. Of a token that is
+    not known, only where the next one begins."""
+    begins = sorted({int(at) for at in places if at >= 0})
+    ends = dict(pairwise(begins))
+    for at, token in zip(places, tokens, strict=False):
+        if at >= 0:
+            ends[int(at)] = int(at) + len(bare(token))
+    parts: list[Span] = []
+    end = 0
+    for first, last in words:
+        inside = [ends.get(at, at) for at in begins[bisect_left(begins, first) :] if at < last]
+        if parts and first < end and not inside and parts[-1][1] == first:
+            parts[-1] = (parts[-1][0], last)
+        else:
+            parts.append((first, last))
+        end = max([end, *inside])
+    return parts
 
 
 def _with_signs(source: str, spans: Sequence[Span]) -> list[Span]:

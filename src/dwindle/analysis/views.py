@@ -117,7 +117,8 @@ def from_sums(found: Covered, id: str, source: str, output: str) -> dict[str, An
 
 def from_trace(one: Trace) -> dict[str, Any]:
     """The view of an item with its steps."""
-    view = _view(one.text, np.array(one.places), one.attention.sum(0), one.weights.sum(0))
+    raw, effective = one.attention.sum(0), one.weights.sum(0)
+    view = _view(one.text, np.array(one.places), raw, effective, one.source)
     rows = {"attention": packed(one.attention), "weights": packed(one.weights)}
     return view | {"output": one.output, "again": again(one.output), "tokens": one.source} | rows
 
@@ -129,9 +130,13 @@ def again(output: Sequence[str]) -> list[int]:
 
 
 def _view(
-    source: str, places: npt.NDArray[np.int64], raw: Array, effective: Array
+    source: str,
+    places: npt.NDArray[np.int64],
+    raw: Array,
+    effective: Array,
+    tokens: Sequence[str] = (),
 ) -> dict[str, Any]:
-    unit, spans = units(source)
+    unit, spans = units(source, places, tokens)
     found = [
         None if share is None else round(share, 3) for share in shares(effective, places, spans)
     ]

@@ -102,7 +102,7 @@ class Compiled:
     depth: float
     """Multiplications on tensor cores in those loops, for each element of the tile."""
     failure: str = ""
-    """What the compiler said if it made no code; then all counts are 0."""
+    """The compiler's words if it made no code; then all counts are 0."""
 
     @property
     def blocks(self) -> int:

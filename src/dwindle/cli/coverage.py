@@ -235,7 +235,7 @@ def _read(path: Path) -> str:
 def _record(name: str, one: "Trace") -> dict[str, Any]:
     from dwindle.analysis.left_out import THRESHOLD, shares, units
 
-    unit, spans = units(one.text)
+    unit, spans = units(one.text, one.places, one.source)
     told = zip(spans, shares(one.weights.sum(0), one.places, spans), strict=True)
     rows = [
         {
@@ -257,7 +257,7 @@ def _record(name: str, one: "Trace") -> dict[str, Any]:
 
 
 def _is_low(share: float | None, threshold: float) -> bool | None:
-    """True if a sentence counts as left out; None for one that the model was not given."""
+    """True if a sentence counts as left out; None for one without a share."""
     return None if share is None else share <= threshold
 
 
@@ -274,7 +274,7 @@ def _print(console: Console, name: str, one: "Trace") -> None:
     console.print(table)
     unread = len(record["parts"]) - len(given)
     more = (
-        f" {unread} {record['unit']} were beyond the model's length and not given to it."
+        f" {unread} {record['unit']} have no share: beyond the model's length, or unknown to it."
         if unread
         else ""
     )

@@ -115,7 +115,7 @@ def content(examples: Sequence[Example]) -> str:
 
 
 def _made_of(given: Sequence[Example] | None, path: Path | None) -> Any:
-    """What tells these examples from others: a digest of all that they are made from."""
+    """A digest of all that these examples are made from, which tells them from others."""
     contents: Callable[[], str] | None = getattr(given, "contents", None)
     if contents is not None:
         return contents()

@@ -77,6 +77,11 @@ def _special() -> re.Pattern[str]:
     return re.compile(f"[{_UNSPACED}{_marks()}]")
 
 
+def has_unspaced(text: str) -> bool:
+    """True if a text has a character of a script that puts no spaces between words."""
+    return _IS_UNSPACED.search(text) is not None
+
+
 def is_unspaced(text: str) -> bool:
     """True if a text ends in a script that puts no spaces between words."""
     last = next((c for c in reversed(text) if c.isalpha()), "")

@@ -21,12 +21,13 @@ from dwindle.attaching.handle import handle_of
 from dwindle.core.notation import rule as parse
 from dwindle.core.rules import Plain
 from dwindle.data.example import Example
+from dwindle.data.script import has_unspaced, word_spans
 from dwindle.generation.generate import counted, prepared, search
 from dwindle.generation.settings import DecodingSettings
 from dwindle.generation.tracing import traced
 from dwindle.models.codec import Batch
 from dwindle.models.opened import opened
-from dwindle.models.subword import PromptCodec
+from dwindle.models.subword import PromptCodec, SubwordCodec
 from dwindle.models.top_down_codec import RegionCodec
 from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.run import Run
@@ -35,6 +36,8 @@ _LONGEST = 128
 """Largest number of generated tokens for a model that does not name one."""
 _STRANGE = 0.3
 """Share of unknown words in a text above which a model has little to write about."""
+_SHOWN = 60
+"""Most characters of unknown words that are told."""
 _PAUSE = 0.15
 """Fewest seconds between two looks. A slow model is looked at less often."""
 
@@ -76,16 +79,18 @@ class Author:
 
     def remarks(self, text: str) -> list[str]:
         """Warnings about ``text``: a part that is not read, words that are not known."""
-        said, words = [], text.split()
+        said, words = [], _words(text) if isinstance(self.codec, SubwordCodec) else text.split()
         row = self.codec.encode(text)
         if row["cut"]:
             said.append(
                 f"The text is longer than {self.name} reads: it was cut after "
                 f"{len(row['input_ids'])} tokens, and what comes after was not given to it."
             )
-        strange = self.codec.unknown(text)
+        strange = self.codec.unknown(" ".join(words))
         if len(strange) > _STRANGE * len(words):
-            some = ", ".join(dict.fromkeys(strange[:50]))[:60].rpartition(",")[0] or strange[0][:60]
+            some = ", ".join(dict.fromkeys(strange[:50]))
+            if len(some) > _SHOWN:
+                some = some[:_SHOWN].rpartition(",")[0] or strange[0][:_SHOWN]
             said.append(
                 f"{len(strange)} of the {len(words)} words of this text are not in the vocabulary "
                 f"of {self.name} "
@@ -155,6 +160,15 @@ def _name(path: str) -> str:
     if not folder.exists():
         return path
     return "/".join(folder.parts[-2:]) if folder.name.startswith("seed-") else folder.name
+
+
+def _words(text: str) -> list[str]:
+    """Words between blanks; in scripts without blanks, every character."""
+    return [
+        word[first:last]
+        for word in text.split()
+        for first, last in (word_spans(word) if has_unspaced(word) else [(0, len(word))])
+    ]
 
 
 class _Look:

@@ -16,7 +16,7 @@ def places(tokens: Sequence[str], source: str) -> list[int]:
     text = _lower(source)
     found, end = [], 0
     for token in tokens:
-        word = _lower(_bare(token))
+        word = _lower(bare(token))
         at = text.find(word, end, end + len(word) + _REACH) if word else -1
         found.append(at)
         if at >= 0:
@@ -31,7 +31,7 @@ def _lower(text: str) -> str:
     return "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
 
 
-def _bare(token: str) -> str:
+def bare(token: str) -> str:
     """A token without the marks by which vocabularies begin or end words."""
     token = token.strip().removeprefix("##").removesuffix("@@").removesuffix("</w>")
     return token.lstrip("▁Ġ").strip()

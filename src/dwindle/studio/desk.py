@@ -100,7 +100,7 @@ class Answer:
             return still(
                 source, self.text, self.marked.spans, "Marked: left out, say the model's listeners"
             )
-        unit, spans = units(source)
+        unit, spans = units(source, self.trace.places, self.trace.source)
         used = shares(self.trace.weights.sum(0), self.trace.places, spans)
         low = [
             span

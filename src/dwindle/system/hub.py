@@ -9,15 +9,16 @@ from typing import Literal
 Kind = Literal["model", "data set"]
 
 _FILE = {"model": "config.json", "data set": "README.md"}
-"""What a repository is asked for. A data set need not have its file."""
+"""The file that a repository is asked for. A data set need not have it."""
 _TYPE = {"model": "model", "data set": "dataset"}
 _LIMIT = "HF_HUB_ETAG_TIMEOUT"
 _SECONDS = 4.0
 
 
 def absence(name: str, kind: Kind) -> str | None:
-    """Why a name cannot be had from the hub. None if the hub has it, if a model is in the cache,
-    and where the library knows better what to say: it wants a password, or is not installed."""
+    """The reason why a name cannot be had from the hub. None if the hub has it, if a model is in
+    the cache, and where the library knows better what to say: it wants a password, or is not
+    installed."""
     try:
         import huggingface_hub as hub
         from huggingface_hub.errors import (
@@ -48,7 +49,7 @@ def absence(name: str, kind: Kind) -> str | None:
 
 
 def _seconds() -> float:
-    """How long to wait for an answer: as the hub's library is told to, or not long."""
+    """Patience with an answer: as the hub's library is told to have, or little."""
     try:
         return float(os.environ[_LIMIT])
     except (KeyError, ValueError):

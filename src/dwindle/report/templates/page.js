@@ -366,7 +366,7 @@ function shadedSource(text, view, threshold) {
   for (const [first, last, share] of view.parts) {
     if (first > end) pieces.push(text.slice(end, first));
     const kind = share === null ? "unread" : share <= threshold ? "left" : "";
-    const sentence = make("span", {class: `sentence ${kind}`, title: share === null ? "not given to the model" : `${share.toFixed(2)} of the average`});
+    const sentence = make("span", {class: `sentence ${kind}`, title: share === null ? "no share: beyond the model's length, or unknown to it" : `${share.toFixed(2)} of the average`});
     let here = first;
     while (next < order.length && order[next][0] < last) {
       const [at, s] = order[next];
@@ -407,7 +407,7 @@ function leastCovered(item, view, threshold) {
     make("b", {}, share.toFixed(2)), make("span", {}, item.source.slice(first, last).trim())));
   return make("details", {class: "least", open: ""},
     make("summary", {}, `Least covered ${view.unit}`), make("ol", {}, ...rows),
-    unread ? make("p", {class: "note"}, `${unread} ${view.unit} were beyond the model's length and not given to it.`) : null);
+    unread ? make("p", {class: "note"}, `${unread} ${view.unit} have no share: beyond the model's length, or unknown to it.`) : null);
 }
 
 // Numbers that Python packed: the largest, then square roots of shares of it as bytes.
