@@ -1,6 +1,8 @@
 """Choosing heads by deletions, and the thresholds."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -195,3 +197,43 @@ def test_a_tokenizer_of_another_model(model, tokenizer, chosen):
 
 def test_heads_are_chosen_on_few_sources_and_all_others_calibrate():
     assert [choose._split(n, 0.05) for n in (27, 60, 121, 1000)] == [8, 30, 60, 60]
+
+
+DAMAGED = {
+    "heads": [[], {}, [[1, 0], [1, 0]], [[1]], [[-1, 0]], [[0.5, 1]], "x"],
+    "head_weights": [[math.nan], [1e308], [1.0] * 9, ["x"], None],
+    "usual": [None, {}, {"x": 1.0}, {"": math.nan}, {"": None}, {"": [1.0]}],
+    "weights": [[], [1.0], [math.nan, 1.0], [[1.0, 1.0]], [1.0] * 4, "ab"],
+    "threshold": [None, "x", math.nan, -math.inf, 10**400, True],
+    "part_threshold": [None, math.nan],
+    "false_alarms": [None, 0, 1, math.nan, "x"],
+    "unit": [None, "words"],
+    "auroc": [None, {"words": "x"}],
+    "tells": ["no", None],
+    "probe": [None, ["x"]],
+    "origin": [None, []],
+    "words_per_second": [math.nan, -1, None],
+    "reverse": [None, [0.5]],
+    "contrast": ["no", 1],
+    "calibration": [None, {}, {"items": [3, 1], "parts": []}, {"items": [math.nan], "parts": []}],
+}
+
+
+def test_a_damaged_file_is_refused_in_a_sentence(chosen, tmp_path):
+    """A threshold that is no number would alarm nothing and say nothing."""
+    file = chosen.save(tmp_path)
+    good = json.loads(file.read_text(encoding="utf-8"))
+    assert DAMAGED.keys() == good.keys()
+    broken = [good | {name: value} for name, values in DAMAGED.items() for value in values]
+    broken += [{k: v for k, v in good.items() if k != name} for name in good]
+    texts = ["", "[]", "null", "[" * 10**5, json.dumps(good)[:300], json.dumps(good | {"more": 1})]
+    for text in [*texts, *map(json.dumps, broken)]:
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"listeners\.json has no listeners \(.*: choose them"):
+            dwindle.Listeners.load(tmp_path)
+
+
+def test_a_head_that_the_model_lacks_is_named(model, tokenizer, chosen):
+    other = replace(chosen, heads=((0, 99),), head_weights=(1.0,))
+    with pytest.raises(ValueError, match="head 99 of layer 0 was chosen, but it has 2"):
+        list(dwindle.omissions(model, tokenizer, [(small.TEXTS[0], "ferry")], other))

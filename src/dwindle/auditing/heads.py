@@ -101,6 +101,12 @@ def peaks(
             f"layer {layers[-1]} was chosen, but this model has {len(found)}: choose its "
             "listeners again"
         )
+    for layer, head in heads:
+        if head >= found[layer].count:
+            raise ValueError(
+                f"head {head} of layer {layer} was chosen, but it has {found[layer].count}: choose "
+                "the listeners of this model again"
+            )
     with _evaluating(model), widened(model, every=True):
         given = _encoded_once(model, inputs)
         with _kept({layer: found[layer] for layer in layers}) as kept, suppress(_Heard):

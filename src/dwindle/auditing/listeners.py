@@ -12,8 +12,9 @@ The thresholds are those of ``calibration``. Runs no model.
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -317,12 +318,13 @@ class Listeners:
         file = _file(path)
         try:
             told = json.loads(file.read_text(encoding="utf-8"))
-            told["heads"] = tuple((int(layer), int(head)) for layer, head in told["heads"])
+            _check(told)
+            told["heads"] = tuple(map(tuple, told["heads"]))
             told |= {
                 name: tuple(told[name]) for name in ("head_weights", "probe", "weights", "reverse")
             }
             return cls(**told)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{file} has no listeners ({error}): choose them again") from None
 
     @classmethod
@@ -368,6 +370,77 @@ class Listeners:
                 Span(start, part.end, text[int(start) : int(part.end)] if text else "", score)
             )
         return spans
+
+
+def _check(told: Any) -> None:
+    """Refuse what no listeners were ever saved as: with a number that is none, nothing would be
+    alarmed and nobody would be told."""
+    if not isinstance(told, dict):
+        raise ValueError("it holds no named settings")
+    required = {one.name: _FIELDS[one.name] for one in fields(Listeners)}
+    if others := told.keys() ^ required.keys():
+        raise ValueError(f"{min(others)!r} is missing or unknown, as in another version's")
+    for name, is_right in required.items():
+        if not is_right(told[name]):
+            raise ValueError(f"{name!r} is damaged")
+    evidence = 3 if told["reverse"] else 1
+    if len(told["weights"]) != 1 + evidence or len(told["head_weights"]) not in (
+        0,
+        len(told["heads"]),
+    ):
+        raise ValueError("its weights are of other evidence")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) < _MOST
+
+
+def _is_threshold(value: Any) -> bool:
+    return value == math.inf or _is_number(value)  # nothing is above infinity
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _are(kind: Callable[[Any], bool], values: Any) -> bool:
+    return isinstance(values, list) and all(map(kind, values))
+
+
+def _are_named(kind: Callable[[Any], bool], values: Any) -> bool:
+    return isinstance(values, dict) and all(map(kind, values.values()))
+
+
+def _are_heads(heads: Any) -> bool:
+    pairs = _are(lambda head: _are(_is_count, head) and len(head) == 2, heads)
+    return pairs and 0 < len(heads) == len(set(map(tuple, heads)))
+
+
+def _rises(scores: Any) -> bool:
+    return _are(_is_number, scores) and scores == sorted(scores)
+
+
+_MOST = 1e30
+"""Beyond all numbers of a file of listeners; float32 still holds it."""
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "heads": _are_heads,
+    "head_weights": partial(_are, _is_number),
+    "usual": lambda value: _are_named(_is_number, value) and "" in value,
+    "weights": partial(_are, _is_number),
+    "threshold": _is_threshold,
+    "part_threshold": _is_threshold,
+    "false_alarms": lambda value: _is_number(value) and 0 < value < 1,
+    "unit": lambda value: value in ("characters", "seconds"),
+    "auroc": partial(_are_named, lambda value: isinstance(value, float | int)),
+    "tells": lambda value: isinstance(value, bool),
+    "probe": partial(_are, _is_count),
+    "origin": lambda value: isinstance(value, dict),
+    "words_per_second": lambda value: _is_number(value) and value >= 0,
+    "reverse": partial(_are, _is_count),
+    "contrast": lambda value: isinstance(value, bool),
+    "calibration": lambda value: _are_named(_rises, value) and {"items", "parts"} <= value.keys(),
+}
+"""The form of each field of a file of listeners."""
 
 
 def _share(surprise: Tensor) -> float:
