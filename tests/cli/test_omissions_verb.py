@@ -651,3 +651,31 @@ def test_a_sound_needs_listeners_for_sound(run, folder, tmp_path):
     assert code == 2
     assert complained.splitlines()[-1].startswith("dwindle: ")
     assert "no listeners for sound" in complained
+
+
+def test_nothing_is_written_over_what_is_read(run, ears, outputs, tmp_path):
+    """Findings took the place of the outputs they were made from."""
+    intact, sources = tmp_path / "intact.jsonl", tmp_path / "sources.txt"
+    intact.write_text(outputs.read_text())
+    sources.write_text("\n".join(small.TEXTS))
+    new = ["--out", str(tmp_path / "new.jsonl")]
+    cases = [
+        ([outputs], ["--listeners", ears, "--out", str(outputs)]),
+        ([outputs], ["--listeners", ears, "--out", ears]),
+        ([outputs], ["--intact", str(intact), "--out", str(intact)]),
+        ([outputs], ["--sources", str(sources), "--out", str(sources)]),
+        ([outputs], ["--intact", str(intact), *new, "--keep", str(intact)]),
+        (["--src", sources, "--hyp", sources], ["--listeners", ears, "--out", str(sources)]),
+    ]
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    for named, more in cases:
+        code, _, complained = run("omissions", *map(str, named), "--model", "any", *more)
+        assert code == 2, more
+        assert "of their own" in complained or "of its own" in complained
+    missing = str(tmp_path / "no" / "findings.jsonl")
+    code, _, complained = run(
+        "omissions", str(outputs), "--model", "any", "--listeners", ears, "--out", missing
+    )
+    assert (code, complained.count("\n")) == (2, 1)
+    assert f"there is no folder {tmp_path / 'no'}: make it first" in complained
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before

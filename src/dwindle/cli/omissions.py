@@ -193,8 +193,14 @@ def omissions(
     engine = bulk.alone if ray is None else cluster.engine(ray)
     corpus = [_File.of(run, out, keep, drop, several=len(runs) > 1) for run in runs]
     path, ours = _place(model, [file.target for file in corpus], listeners)
+    read = [
+        path,
+        *(file for run in filter(None, (*runs, whole)) for file in (*run.files, run.outputs_file)),
+    ]
+    read += [sources] if sources else []
     for number, file in enumerate(corpus):
-        file.parts.check(file.run, [path, *(other.target for other in corpus[: number + 1])])
+        _check_target(file.target, read)
+        file.parts.check(file.run, [*read, *(other.target for other in corpus[: number + 1])])
     # report unreadable files before a model is loaded
     counts = [bulk.checked(run) for run in runs]
     asked = Asked(
@@ -263,6 +269,14 @@ class _File:
             part / run.outputs_file.name if part and several else part for part in (keep, drop)
         ]
         return cls(run, target, Parted(*inside))
+
+
+def _check_target(target: Path, read: list[Path]) -> None:
+    """Refuse to write findings over what they are made from, and into no folder."""
+    if target.resolve() in {file.resolve() for file in read}:
+        raise ValueError(f"--out {target} is read as well: give the findings a name of their own")
+    if not target.parent.is_dir():
+        raise ValueError(f"there is no folder {target.parent}: make it first")
 
 
 def _named(outputs: list[Path] | None, src: Path | None, hyp: Path | None) -> "list[Run]":
