@@ -234,3 +234,21 @@ def test_a_report_of_line_aligned_files(run, tmp_path):
         code, _, complained = run("report", *files, *more)
         assert code == 2
         assert complained.count("\n") == 1
+
+
+def test_nothing_is_written_over_what_is_read(run, model, tmp_path):
+    outputs, text = folders.plain(tmp_path / "a.jsonl", 1), tmp_path / "text"
+    text.write_text(TEXT)
+    before = outputs.read_bytes()
+    page = str(tmp_path / "r.html")
+    for arguments in (
+        ["report", str(outputs), "--out", str(outputs)],
+        ["report", str(outputs), "--out", page, "--md", str(outputs)],
+        ["report", str(outputs), "--out", page, "--latex", str(outputs)],
+        ["coverage", model, "--text", str(text), "--out", str(text)],
+    ):
+        code, _, complained = run(*arguments)
+        assert code == 2
+        assert "is read as well: give what is written a name of its own" in complained
+    assert outputs.read_bytes() == before
+    assert text.read_text() == TEXT

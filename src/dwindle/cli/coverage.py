@@ -61,6 +61,7 @@ def coverage(
     place(model)  # report wrong names before torch is imported
     for given in filter(None, (audio, listeners)):
         given.open("rb").close()
+    terminal.check_apart(out, filter(None, (text, audio, listeners)))
     source = "" if audio else _read(text)
     chosen = _listeners(model, listeners)
     if audio is not None:

@@ -273,8 +273,7 @@ class _File:
 
 def _check_target(target: Path, read: list[Path]) -> None:
     """Refuse to write findings over what they are made from, and into no folder."""
-    if target.resolve() in {file.resolve() for file in read}:
-        raise ValueError(f"--out {target} is read as well: give the findings a name of their own")
+    terminal.check_apart(target, read)
     if not target.parent.is_dir():
         raise ValueError(f"there is no folder {target.parent}: make it first")
 

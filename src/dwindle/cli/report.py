@@ -71,6 +71,9 @@ def report(
         *(paths or []),
         *(AlignedRun(file, ref or [], src) for file in hyp or []),
     ]
+    read = [*(paths or []), *(hyp or []), *(ref or []), *([src] if src else [])]
+    for target in filter(None, (out, md, latex)):
+        terminal.check_apart(target, read)
     asked = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
     called = [name.strip() for name in names.split(",")] if names else None
     with terminal.progress() as tell:

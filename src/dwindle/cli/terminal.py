@@ -7,8 +7,9 @@ left, on standard error; where that is no terminal, a line now and then.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -49,6 +50,12 @@ def console() -> Console:
     """The console that tables are printed to."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(highlight=False, width=_PIPE)
+
+
+def check_apart(target: Path, read: Iterable[Path]) -> None:
+    """Refuse to write a file over one that it is made from."""
+    if target.resolve() in {file.resolve() for file in read}:
+        raise ValueError(f"{target} is read as well: give what is written a name of its own")
 
 
 def show(out: Console, names: Sequence[str], columns: Sequence[Column]) -> None:
