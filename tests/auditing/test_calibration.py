@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dwindle.auditing.calibration import (
+    check_share,
     conformal,
     conformal_without_gaps,
     kept_scores,
@@ -55,3 +56,10 @@ def test_too_few_outputs_for_the_share():
 def test_as_many_as_are_kept_spread_evenly():
     kept = kept_scores([float(n) for n in range(10_000)])
     assert (len(kept), kept[0], kept[-1]) == (2000, 0.0, 9995.0)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 1e-300, math.nan, math.inf])
+def test_what_is_no_share_is_refused(share):
+    with pytest.raises(ValueError, match=r"pass a share between 0 and 1, such as 0\.05"):
+        check_share(share)
+    check_share(0.001)

@@ -266,7 +266,7 @@ def checked(run: Run) -> int:
             )
         marks.append(hash(item.id))
     if not marks:
-        raise ValueError(f"{run} has no items: write one JSON object per line")
+        raise ValueError(f"{run} has no items: write one per line")
     different, counts = np.unique(np.frombuffer(marks, dtype=np.int64), return_counts=True)
     if len(different) < len(marks):
         _check_ids(run, set(different[counts > 1].tolist()))

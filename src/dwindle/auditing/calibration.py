@@ -19,11 +19,13 @@ from collections.abc import Sequence
 
 MOST_KEPT = 2000
 """Calibration scores kept of each kind, so that another share of false alarms can be asked for."""
+LEAST_SHARE = 1e-9
+"""Smallest share of false alarms that can be asked for; it takes a thousand million outputs."""
 
 
 def check_share(false_alarms: float) -> None:
-    """Refuse a number that is not a share."""
-    if not 0 < false_alarms < 1:
+    """Refuse a number that is not a share, or so small a one that no corpus could tell it."""
+    if not LEAST_SHARE <= false_alarms < 1:
         raise ValueError(f"false_alarms={false_alarms}: pass a share between 0 and 1, such as 0.05")
 
 

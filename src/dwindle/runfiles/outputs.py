@@ -73,7 +73,7 @@ def outputs(name: str, items: Iterable[Item], folder: Path | None = None) -> Out
                 "differ"
             )
     if not ordered:
-        raise ValueError(f"{name} has no items: write one JSON object per line")
+        raise ValueError(f"{name} has no items: write one per line")
     return Outputs(name, tuple(ordered), folder)
 
 
