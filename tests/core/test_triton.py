@@ -47,7 +47,7 @@ def test_errors_no_larger_than_those_of_sdpa():
 def test_code_for_cards_that_are_not_here(target):
     from dwindle.bench import compiled
 
-    launches = compiled.launches("dydim:log,power(0.5)", torch.bfloat16, 64)
+    launches = compiled.launches("dydim:log,power(0.5)", torch.bfloat16, 64, target=target)
     assert [x.name for x in launches] == ["norms", "forward", "backward_values", "backward_scores"]
     depths = {}
     for launch in launches:
@@ -61,6 +61,18 @@ def test_code_for_cards_that_are_not_here(target):
     # Multiplications for each element of a tile: 1, 2, 3 and 4 products with heads of 64, all on
     # tensor cores.
     assert depths == {"norms": 64, "forward": 128, "backward_values": 192, "backward_scores": 256}
+
+
+@pytest.mark.parametrize(("head", "option"), [(64, "mask"), (128, None)])
+def test_tiles_of_newer_cards_fit_into_their_registers(head, option):
+    from dwindle.bench import compiled
+
+    options = (
+        {option: torch.empty(4, 1, 1, 1024, dtype=torch.bool, device="meta")} if option else {}
+    )
+    made = compiled.launches("dydim:log,power(0.5)", torch.bfloat16, head, options, target="sm_90")
+    [forward] = [launch for launch in made if launch.name == "forward"]
+    assert not compiled.compiled(forward, forward.tiles[0], "sm_90").faults()
 
 
 def test_a_fault_is_named():
