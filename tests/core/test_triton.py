@@ -147,17 +147,21 @@ def test_what_the_compiler_does_not_take_is_a_fault(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("generation", "dtype", "size", "exact", "gradients", "fits"),
+    ("given", "fits"),
     [
-        (8, torch.bfloat16, 128, True, True, True),
-        (7, torch.float16, 64, False, False, False),
-        (8, torch.float32, 64, False, True, True),
-        (9, torch.float32, 64, True, False, True),
-        (8, torch.float32, 64, True, True, False),
-        (8, torch.float32, 128, False, False, False),
+        ((8, torch.bfloat16, 128, True, True), True),
+        ((7, torch.float16, 64, False, False), False),
+        ((8, torch.float32, 64, False, True), True),
+        ((9, torch.float32, 64, True, False), True),
+        ((8, torch.float32, 64, True, True), False),
+        ((8, torch.float32, 128, False, False), False),
+        ((8, torch.float32, 64, True, False, True), True),
+        ((9, torch.float32, 64, False, False, True), True),
+        ((9, torch.float32, 64, True, False, True), False),
+        ((9, torch.bfloat16, 64, True, True, True), True),
     ],
 )
-def test_a_card_is_refused_what_does_not_fit(generation, dtype, size, exact, gradients, fits):
+def test_a_card_is_refused_what_does_not_fit(given, fits):
     from dwindle.core.backends.triton import card_objection
 
-    assert (card_objection(generation, dtype, size, exact, gradients) is None) == fits
+    assert (card_objection(*given) is None) == fits

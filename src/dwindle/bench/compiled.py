@@ -34,6 +34,7 @@ from dwindle.core.backends import triton_kernels, triton_launch, triton_tiles
 from dwindle.core.backends.triton import card_objection
 from dwindle.core.backends.triton_tiles import FUSED, Tile
 from dwindle.core.functional import checked_call
+from dwindle.core.notation import rule as parsed
 from dwindle.runfiles import whole
 
 TARGETS = {
@@ -467,7 +468,9 @@ def _all_launches(
     made = partial(launches, rule, dtype, head, target=target)
     found = made(given)
     plain = {name: x.detach() if isinstance(x, Tensor) else x for name, x in given.items()}
-    if dtype == torch.float32:
+    renormalises = parsed(rule).renormalise
+    unfit = card_objection(_generation(target), dtype, head, True, False, renormalises)
+    if dtype == torch.float32 and (unfit is None or target == "gfx942"):
         found += made(plain, gradients=False)
     if not short:
         found += made(_one_row(plain), rows=1, gradients=False)

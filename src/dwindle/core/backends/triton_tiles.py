@@ -53,8 +53,8 @@ def choices(name: str, call: Call) -> list[Tile]:
     small = {"ROWS": BETWEEN, "BLOCK": 64}
     if name != "forward":
         # With a second stage the numbers of the next tile are fetched before they are needed.
-        shared_single = call.rule.share_heads and bytes_each == 4
-        second = call.bias is not None or call.dropout or shared_single
+        single = bytes_each == 4 and (call.rule.share_heads or _has_mask(call))
+        second = call.bias is not None or call.dropout or single
         return [Tile(small, 4, 2 if second else 1)]
     found = [Tile(small, 4, 2 if narrow else 1)]
     if bytes_each == 4 or row > 256 or _has_numbers(call):
@@ -72,9 +72,13 @@ def choices(name: str, call: Call) -> list[Tile]:
 
 def _has_numbers(call: Call) -> bool:
     """True if an option is read, drawn or summed for each row and position."""
-    masked = call.mask is not None and call.mask.shape[2] > 1
     given = call.bias is not None or call.rows is not None or bool(call.dropout)
-    return masked or given or call.rule.renormalise
+    return _has_mask(call) or given or call.rule.renormalise
+
+
+def _has_mask(call: Call) -> bool:
+    """True if a mask says something of each row and position."""
+    return call.mask is not None and call.mask.shape[2] > 1
 
 
 def _has_flags(call: Call) -> bool:
