@@ -113,6 +113,8 @@ def a_recipe(words, given, path, run, monkeypatch):
     found = path(whole["data"]["corpus"])
     small += FEW + ([f"data.path={found}"] if found else [])
     printed = run("run", name, *changes, *small, "--out", "made")
+    waits = "mover is not measured: name an encoder with metrics.mover=FOLDER"
+    assert printed[2].count(waits) == ("mover" in whole["metrics"]), printed[2]
     if printed[0] == 0:
         (line,) = (given["RUN"].parent / "made/outputs.jsonl").read_text().splitlines()
         assert json.loads(line).keys() >= {"id", "hypothesis"}
@@ -195,6 +197,19 @@ def test_the_page_shows_every_way():
     assert all(any(verb.split() == line[: len(verb.split())] for line in lines) for verb in WAYS)
     families = {line[1].split("/")[0] for line in lines if line[0] == "run"}
     assert families >= {"cnndm", "nyt50", "image", "wmt14-en-de", "ablation", "newsroom"}
+
+
+def test_a_named_encoder_measures_moverscore(given, path, run):
+    """The columns of Tables 1 and 2 that wait for it."""
+    encoder, corpus = bert(given["ENCODER"]), path("cnndm")
+    changes = [f"metrics.mover={encoder}", f"data.path={corpus}", *FEW]
+    code, _, err = run("run", "cnndm/lead-3", *changes, "--out", "made", "--json")
+    assert code == 0, err
+    assert "mover is not measured" not in err
+    found = json.loads((given["RUN"].parent / "made/scores.json").read_text())
+    scored = {score["metric"].partition(":")[0]: score["value"] for score in found["scores"]}
+    assert scored["mover1"] != 0
+    assert scored["mover2"] != 0
 
 
 @pytest.mark.parametrize(("name", "key", "value"), SAID)
