@@ -104,7 +104,7 @@ class Compiled:
     depth: float
     """Multiplications on tensor cores in those loops, for each element of the tile."""
     failure: str = ""
-    """What the compiler said if it made no code; then all counts are 0."""
+    """Words of the compiler if it made no code; then all counts are 0."""
 
     @property
     def blocks(self) -> int:
@@ -457,7 +457,7 @@ def refused(target: str, dtype: torch.dtype, head: int) -> str | None:
 
 
 def _generation(target: str) -> int:
-    """As ``triton.generation`` counts on such a card."""
+    """As ``call.generation`` counts on such a card."""
     return 8 if target == "gfx942" else TARGETS[target].arch // 10
 
 

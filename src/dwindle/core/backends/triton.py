@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 
 from dwindle.core.backends import eager
-from dwindle.core.backends.call import UNTRANSFORMED, Call, interpreted, kernel_numbers
+from dwindle.core.backends.call import (
+    UNTRANSFORMED,
+    Call,
+    generation,
+    interpreted,
+    kernel_numbers,
+)
 from dwindle.core.concave import Log, Power
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import DyDim
@@ -64,13 +70,6 @@ def objection(call: Call) -> str | None:
         if unfit is not None:
             return unfit
     return _fault(call.query.device, call.query.dtype)
-
-
-def generation(device: torch.device) -> int:
-    """Of NVIDIA's cards: 8 for an A100, 9 for an H100. All else counts as 8."""
-    if device.type != "cuda" or torch.version.hip is not None:
-        return 8
-    return torch.cuda.get_device_capability(device)[0]
 
 
 def card_objection(

@@ -13,8 +13,7 @@ import torch
 import triton
 
 from dwindle.core.backends import triton_kernels as kernels
-from dwindle.core.backends.call import Call
-from dwindle.core.backends.triton import generation
+from dwindle.core.backends.call import Call, generation
 
 BETWEEN = 16
 """Target rows between two coverages that are kept for the backward pass, whose tiles have so many
