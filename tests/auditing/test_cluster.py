@@ -17,7 +17,9 @@ import pytest
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dwindle[ray]'")
 
 import dwindle  # noqa: E402
-from dwindle.auditing import bulk, cluster  # noqa: E402
+from dwindle.auditing import bulk  # noqa: E402
+from dwindle.bulk import cluster  # noqa: E402
+from dwindle.bulk.shards import alone as here  # noqa: E402
 from dwindle.runfiles.run import Run, findings_of  # noqa: E402
 from tests.auditing import small  # noqa: E402
 
@@ -91,7 +93,7 @@ def workers():
 
 def test_a_killed_worker_changes_nothing(folder, nodes, monkeypatch):
     monkeypatch.chdir(folder)
-    alone = bulk.audit(shards(folder, "alone"), bulk.alone)
+    alone = bulk.audit(shards(folder, "alone"), here)
     killed = []
 
     def tell(stage, done, total):
