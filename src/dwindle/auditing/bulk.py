@@ -73,15 +73,13 @@ class Audit(FileShards):
         return self.auditor.records(items)
 
     def join(self) -> None:
-        if self.done:
-            return
-        ears = replace(
-            self.auditor.listeners,
-            origin=self.auditor.listeners.origin | {"outputs": digest_of(self.run)},
-        )
-        ears.save(ears_of(self.out))
-        self.join_files()
-        replace(ears, origin=ears.origin | {"findings": self.fingerprint}).save(ears_of(self.out))
+        if not self.done:
+            own = self.auditor.listeners
+            ears = replace(own, origin=own.origin | {"outputs": digest_of(self.run)})
+            ears.save(ears_of(self.out))
+            self.join_files()
+            made = replace(ears, origin=ears.origin | {"findings": self.fingerprint})
+            made.save(ears_of(self.out))
         self.clear()
 
 

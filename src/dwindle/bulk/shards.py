@@ -88,7 +88,7 @@ class Shards(ABC):
 
     def clear(self) -> None:
         """Remove what was joined."""
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 Engine = Callable[[Sequence[tuple[Shards, int]], Advance], Iterator[Shards]]

@@ -28,6 +28,8 @@ Progress = Callable[[int], None]
 Settings = tuple[tuple[str, str], ...]
 
 _CHUNK = 64
+BLOCK = 256
+"""Number of items, in the order of their ids, of which those of similar length share batches."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,25 @@ class ItemReduction(Reduction, Protocol):
 
 
 class CorpusReduction(Reduction, Protocol):
-    """A reduction that must see all items at once (document frequencies, batches, coverage)."""
+    """A reduction that must see all items at once (document frequencies, coverage)."""
 
     def rows(self, system: Outputs, progress: Progress) -> Array: ...
+
+
+class Blocks(Protocol):
+    """What is left of a reduction once it has looked at all items: blocks of ``BLOCK`` items, each
+    alone. It is sent to workers, so it opens its model at the first block."""
+
+    def rows(self, items: Sequence[Item], progress: Progress) -> Array:
+        """The rows of one block, or of several that follow each other."""
+
+
+@runtime_checkable
+class BlockReduction(Reduction, Protocol):
+    """A reduction whose items share batches of a model. Items of other blocks change nothing but
+    what `Blocks` are told of all."""
+
+    def blocks(self, system: Outputs) -> Blocks: ...
 
 
 @dataclass(frozen=True)
@@ -111,7 +129,7 @@ class Metric:
     """
 
     kind: Kind
-    reduction: ItemReduction | CorpusReduction
+    reduction: ItemReduction | BlockReduction | CorpusReduction
     columns: tuple[int, ...]
     formula: Formula
     settings: Settings
@@ -140,10 +158,16 @@ def percent(sums: Array, items: Count) -> Array:
     return 100 * np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
+Part = ItemReduction | Blocks
+"""What is computed of some items without knowing of others."""
+Spread = Callable[[Outputs, Sequence[Part], Progress], Sequence[Array]]
+"""A function that computes the rows (items, K) of every part on other machines."""
+
+
 class Statistics:
     """The rows of one system for every requested reduction, items in the order of their ids."""
 
-    def __init__(self, system: Outputs, rows: dict[ItemReduction | CorpusReduction, Array]) -> None:
+    def __init__(self, system: Outputs, rows: dict[Reduction, Array]) -> None:
         self.system = system
         self._rows = rows
 
@@ -194,23 +218,33 @@ def reduce(
     metrics: Sequence[Metric],
     workers: int = 1,
     progress: Progress = lambda done: None,
+    spread: "Spread | None" = None,
 ) -> Statistics:
     """Reduce every item once for each distinct reduction, with equal results for any ``workers``.
 
-    ``progress`` is called with the number of items that were just finished.
+    ``progress`` is called with the number of items that were just finished. ``spread`` takes the
+    place of this machine for all but the reductions that must see all items at once.
     """
     reductions = list(dict.fromkeys(metric.reduction for metric in metrics))
     for metric in metrics:
         if reason := objection(system, metric):
             raise ValueError(reason)
     single = [r for r in reductions if isinstance(r, ItemReduction)]
-    rows: dict[ItemReduction | CorpusReduction, Array] = {}
-    if single:
+    rows: dict[Reduction, Array] = {}
+    if spread:
+        parts: list[Part] = [*single]
+        parts += [r.blocks(system) for r in reductions if isinstance(r, BlockReduction)]
+        near = [*single, *(r for r in reductions if isinstance(r, BlockReduction))]
+        rows.update(zip(near, spread(system, parts, progress), strict=True))
+    elif single:
         whole = np.array(_map(system.items, single, workers, progress), dtype=np.float64)
         widths = [len(r.row(system.items[0])) for r in single]
         rows.update(zip(single, np.split(whole, np.cumsum(widths)[:-1], axis=1), strict=True))
     for reduction in reductions:
-        if not isinstance(reduction, ItemReduction):
+        if isinstance(reduction, BlockReduction):
+            if not spread:
+                rows[reduction] = reduction.blocks(system).rows(system.items, progress)
+        elif not isinstance(reduction, ItemReduction):
             rows[reduction] = reduction.rows(system, progress)
     for metric in metrics:
         _check_finite(system, metric, rows[metric.reduction])

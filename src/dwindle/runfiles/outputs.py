@@ -92,12 +92,31 @@ def each(path: Path, first: int = 0, at: int = 0) -> Iterator[Item]:
 
     ``first``: how many to leave out; the next one begins at the byte ``at``, if these are lines.
     """
+    return (_item({"id": n, **record}, where, n) for record, where, n in _records(path, first, at))
+
+
+def sources(path: Path, first: int = 0, at: int = 0) -> Iterator[tuple[Item, dict[str, Any]]]:
+    """The items of a file like ``each`` reads, that may lack hypotheses and must have sources; each
+    with its record as it stands in the file."""
+    for record, where, n in _records(path, first, at):
+        item = _item({"id": n, **record, "hypothesis": ""}, where, n)
+        if item.source is None:
+            raise ValueError(f'{where} has no "source": give the texts to read that name')
+        yield item, record
+
+
+def _records(path: Path, first: int, at: int) -> Iterator[tuple[dict[str, Any], str, int]]:
+    """Records with where they stand and their number, from 1. A table need not number its rows."""
     if tables.is_table(path):
-        numbered = enumerate(tables.rows(path, first), first + 1)
-        return (_item({"id": n, **row}, f"{path}, row {n}", n) for n, row in numbered)
-    numbered_lines = enumerate(text_lines.texts(path, first, at), first + 1)
-    lines = ((f"{path}, line {number}", line, number) for number, line in numbered_lines)
-    return (_item(_record(line, where), where, n) for where, line, n in lines)
+        for n, row in enumerate(tables.rows(path, first), first + 1):
+            yield row, f"{path}, row {n}", n
+        return
+    for n, line in enumerate(text_lines.texts(path, first, at), first + 1):
+        where = f"{path}, line {n}"
+        record = _record(line, where)
+        if "id" not in record:
+            raise ValueError(f'{where} has no id: give every item its own "id"')
+        yield record, where, n
 
 
 def read_lines(
@@ -178,8 +197,6 @@ def same_items(base: Outputs, other: Outputs) -> None:
 
 
 def _item(record: dict[str, Any], where: str, number: int) -> Item:
-    if "id" not in record:
-        raise ValueError(f'{where} has no id: give every item its own "id"')
     id = record["id"]
     if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
         raise ValueError(
