@@ -31,6 +31,8 @@ def engine(address: str) -> Engine:
             f"{address} is not the address of a Ray cluster: type --ray 10.0.0.1:6379, or --ray "
             "alone, behind the files"
         )
+    # else a thread that Ray Data leaves behind may connect again, or start a cluster of its own
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         import ray.data  # noqa: F401
     except ModuleNotFoundError as error:

@@ -33,6 +33,13 @@ def engine(address: str | None) -> "Engine":
     return shards.alone if address is None else cluster.engine(address)
 
 
+def connected(address: str) -> contextlib.AbstractContextManager[None]:
+    """One connection to the cluster of that address, for several pieces of work."""
+    from dwindle.bulk import cluster
+
+    return cluster.connected(address)
+
+
 def is_pattern(name: Path) -> bool:
     """True if a name is not that of a file or folder, but a pattern such as ``pairs/*.jsonl``."""
     return not name.exists() and any(mark in str(name) for mark in "*?[")

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from dwindle.bulk.batches import batches
+from dwindle.bulk.shards import weights
 from dwindle.metrics.kind import Kind
 from dwindle.metrics.score import BLOCK, Array, Metric, Progress, made, mean
 from dwindle.runfiles.outputs import Item, Outputs
@@ -58,6 +59,11 @@ class MoverBlocks:
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_encoder": None}
+
+    @property
+    def told(self) -> Any:
+        name, stop = self._given
+        return [name, sorted(stop), weights(name, ("*.safetensors", "*.bin", "*.json", "*.txt"))]
 
     def rows(self, items: Sequence[Item], progress: Progress) -> Array:
         """Rows (items, 2); an empty hypothesis scores 0."""

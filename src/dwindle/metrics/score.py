@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -105,9 +105,14 @@ class CorpusReduction(Reduction, Protocol):
     def rows(self, system: Outputs, progress: Progress) -> Array: ...
 
 
+@runtime_checkable
 class Blocks(Protocol):
-    """What is left of a reduction once it has looked at all items: blocks of ``BLOCK`` items, each
+    """A reduction that has looked at all items, and now needs blocks of ``BLOCK`` items, each
     alone. It is sent to workers, so it opens its model at the first block."""
+
+    @property
+    def told(self) -> Any:
+        """Everything that decides a row, but for the texts; plain values."""
 
     def rows(self, items: Sequence[Item], progress: Progress) -> Array:
         """The rows of one block, or of several that follow each other."""
@@ -159,7 +164,7 @@ def percent(sums: Array, items: Count) -> Array:
 
 
 Part = ItemReduction | Blocks
-"""What is computed of some items without knowing of others."""
+"""A reduction as it is applied to some items without knowing of others."""
 Spread = Callable[[Outputs, Sequence[Part], Progress], Sequence[Array]]
 """A function that computes the rows (items, K) of every part on other machines."""
 
@@ -321,7 +326,7 @@ def _map(
     rows: list[list[float]] = []
     if workers <= 1 or len(starts) <= 2 * workers:
         for start in starts:
-            rows.extend(_rows(items[start : start + _CHUNK], reductions))
+            rows.extend(single_rows(items[start : start + _CHUNK], reductions))
             progress(min(_CHUNK, len(items) - start))
         return rows
     # With fork the items are inherited, not copied. The children only count: they start no thread
@@ -345,10 +350,11 @@ def _share(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> None:
 
 def _chunk(start: int) -> list[list[float]]:
     items, reductions = _shared
-    return _rows(items[start : start + _CHUNK], reductions)
+    return single_rows(items[start : start + _CHUNK], reductions)
 
 
-def _rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
+def single_rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
+    """The rows of items, side by side for all reductions."""
     return [
         [number for reduction in reductions for number in reduction.row(item)] for item in items
     ]
