@@ -73,6 +73,8 @@ def folder(tmp_path_factory):
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     ears.save(folder / "model")
+    small.writer(len(tokenizer)).save_pretrained(folder / "writer")
+    tokenizer.save_pretrained(folder / "writer")
     (folder / "encoder").mkdir()
     movers.write(folder / "encoder")
     rng, items = random.Random(1), []
@@ -143,7 +145,8 @@ def test_outputs_with_a_killed_worker(folder, nodes, monkeypatch):
     ]
     files[0].write_text("".join(json.dumps(one) + "\n" for one in records[:200]))
     datasets.Dataset.from_list(records[200:]).to_parquet(files[1])
-    scribe = writing.Scribe("model", {"beams": 2, "max_length": 6, "batch_size": 4})
+    settings = {"beams": 2, "min_length": 3, "max_length": 6, "batch_size": 4}
+    scribe = writing.Scribe("writer", settings)
     kill = Killer(64)
     found = []
     for name, engine in (("here", alone), ("there", cluster.engine(nodes.address))):
