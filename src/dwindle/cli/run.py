@@ -155,7 +155,8 @@ def _write(model: str, given: list[str], out: Path | None, ray: str | None) -> N
 
         text = "\n".join(one.removeprefix(_DECODING).replace("=", ": ", 1) for one in changes)
         asked = schema.load(text, "the changes") or {}
-        schema.parse(DecodingSettings, asked, _DECODING)
+        # settings that are not named may come from the model, which is opened later
+        schema.parse(DecodingSettings, {"max_length": _LONG, **asked}, _DECODING)
         scribe = bulk.Scribe(model, asked)
         with corpora.output_folder(out, files), terminal.progress() as tell:
             found = bulk.write(files, out, scribe, engine, tell)
@@ -170,6 +171,8 @@ def _write(model: str, given: list[str], out: Path | None, ray: str | None) -> N
 
 
 _DECODING = "decoding."
+_LONG = 1_000_000
+"""A length that no minimum exceeds."""
 
 
 def _step(folder: Path, name: str) -> None:

@@ -44,9 +44,10 @@ class Scribe:
 
     def __init__(self, model: str | Path, changes: Mapping[str, Any] | None = None) -> None:
         self.model = str(model)
-        given = DecodingSettings(**(changes or {}))  # a wrong value shows now
-        # outputs do not depend on it, and blocks are counted before the model is opened
-        self.changes = {**(changes or {}), "batch_size": given.batch_size}
+        # blocks are counted before the model is opened, which knows the other settings
+        usual = DecodingSettings.batch_size
+        self.changes = {"batch_size": usual, **(changes or {})}
+        DecodingSettings(batch_size=self.changes["batch_size"])  # refuses a wrong one now
         self._author: Author | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class RowShards(Shards):
         read = hashlib.sha256()
         for item in self._items:
             told = [item.id, item.hypothesis, item.references, item.source, item.extra.get("gold")]
-            read.update(json.dumps(told, sort_keys=True).encode())
+            read.update(json.dumps(told, sort_keys=True, default=str).encode())
         return digest([read.hexdigest(), [_told(part) for part in self.parts]])
 
     def parcels(self) -> Iterator[Sequence[Item]]:
