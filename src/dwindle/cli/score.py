@@ -72,12 +72,11 @@ def score(
     from dwindle.metrics.significance import intervals
     from dwindle.runfiles import scores as kept
 
+    engine = None if ray is None else corpora.engine(ray)
     runs = systems.runs(files)
     read = systems.systems(files, hyp, ref, src, lead3)
     called = systems.names(read, names)
-    spread = None
-    if ray is not None:
-        spread = spreading.OnCluster(corpora.engine(ray), out or read[0].folder or Path())
+    spread = spreading.OnCluster(engine, out or read[0].folder or Path()) if engine else None
     scored: list[tuple[str, int, list[Score]]] = []
     with contextlib.ExitStack() as stack:
         if out:
