@@ -101,7 +101,7 @@ def generate(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILES]...",
+            metavar="FILES",
             help="JSONL or Parquet files with source, or a pattern such as 'sources/*.jsonl'; and "
             "changes, such as decoding.beams=4. Default: the test split of the run.",
             show_default=False,
