@@ -29,7 +29,7 @@ Settings = tuple[tuple[str, str], ...]
 
 _CHUNK = 64
 BLOCK = 256
-"""Number of items, in the order of their ids, of which those of similar length share batches."""
+"""Number of items, in the order of `by_length`, whose batches do not depend on other items."""
 
 
 @dataclass(frozen=True)
@@ -248,12 +248,28 @@ def reduce(
     for reduction in reductions:
         if isinstance(reduction, BlockReduction):
             if not spread:
-                rows[reduction] = reduction.blocks(system).rows(system.items, progress)
+                order = by_length(system.items)
+                found = reduction.blocks(system).rows([system.items[i] for i in order], progress)
+                rows[reduction] = in_place(found, order)
         elif not isinstance(reduction, ItemReduction):
             rows[reduction] = reduction.rows(system, progress)
     for metric in metrics:
         _check_finite(system, metric, rows[metric.reduction])
     return Statistics(system, rows)
+
+
+def by_length(items: Sequence[Item]) -> list[int]:
+    """Places of items with the longest texts first, so that blocks have items of similar length,
+    of which little is padded; of equal length in the order of ids."""
+    lengths = [max(map(len, (item.hypothesis, *item.references))) for item in items]
+    return sorted(range(len(items)), key=lambda i: -lengths[i])
+
+
+def in_place(rows: Array, order: Sequence[int]) -> Array:
+    """Rows of items in ``order``, put where the items are."""
+    found = np.empty_like(rows)
+    found[list(order)] = rows
+    return found
 
 
 def score(system: Outputs, metrics: Sequence[Metric], workers: int = 1) -> list[Score]:

@@ -1,8 +1,8 @@
 """Rows of a system on the workers of a cluster, and scores of single items as files.
 
-Shards are blocks of items in the order of their ids, so that whoever makes them, a row comes out
-the same; their texts travel, so files of any kind can be scored. What a reduction counts in all
-items (the idf of MoverScore) is counted before, on the machine where the command was typed.
+Shards are blocks of items of similar length, so that whoever makes them, a row comes out the same;
+their texts travel, so files of any kind can be scored. What a reduction counts in all items (the
+idf of MoverScore) is counted before, on the machine where the command was typed.
 """
 
 import hashlib
@@ -27,6 +27,8 @@ from dwindle.metrics.score import (
     Part,
     Progress,
     Statistics,
+    by_length,
+    in_place,
     single_rows,
 )
 from dwindle.runfiles import arrays, names, tables
@@ -43,10 +45,11 @@ class RowShards(Shards):
         super().__init__(out, len(system), BLOCK, blocks)
         self.parts = parts
         self.models = any(not isinstance(part, ItemReduction) for part in parts)
-        self._items: Sequence[Item] = system.items
+        self._order: Sequence[int] = by_length(system.items)
+        self._items: Sequence[Item] = [system.items[i] for i in self._order]
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_items": ()}  # those of a shard travel with it
+        return vars(self) | {"_items": (), "_order": ()}  # those of a shard travel with it
 
     @cached_property
     def fingerprint(self) -> str:
@@ -74,12 +77,13 @@ class RowShards(Shards):
         """The rows stay in their shards until the scores are made: see `OnCluster.clear`."""
 
     def rows(self) -> list[Array]:
-        """The rows of each part, from the files of all shards."""
+        """The rows of each part in the order of the items, from the files of all shards."""
         files = [
             arrays.read(self.file(number), "rows of a score", "delete it, and they are made again")
             for number in range(self.count)
         ]
-        return [np.concatenate([file[str(n)] for file in files]) for n in range(len(self.parts))]
+        parts = [np.concatenate([file[str(n)] for file in files]) for n in range(len(self.parts))]
+        return [in_place(rows, self._order) for rows in parts]
 
 
 def _told(part: Part) -> Any:
