@@ -23,6 +23,7 @@ import dwindle
 from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Listeners
 from dwindle.auditing.text import TextReader
+from dwindle.bulk.shards import alone
 from dwindle.models.subword import trained
 from dwindle.runfiles.run import Run
 
@@ -73,7 +74,7 @@ def audit(path: Path, out: Path) -> None:
     probe = tuple(TextReader(model, tokenizer).probe())
     ears = Listeners(((0, 0), (1, 1)), {"": 2.0}, 1.0, 1.0, 0.05, "characters", {}, True, probe, {})
     auditor, run = dwindle.Auditor(model, ears, tokenizer, brief=False), Run(path)
-    summary = bulk.audit(bulk.shards([(run, out, bulk.checked(run))], auditor), bulk.alone)
+    summary = bulk.audit(bulk.shards([(run, out, bulk.checked(run))], auditor), alone)
     print(
         json.dumps(
             {

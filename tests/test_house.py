@@ -19,6 +19,7 @@ ROOMS = [
     "display",
     "settings",
     "runfiles",
+    "bulk",
     "native",
     "core",
     "attaching",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dwindle.runs import shelf
+from tests import paper_settings
 
 HERE = Path(__file__).parents[1]
 ROWS = [
@@ -37,3 +38,18 @@ def test_what_it_names_is_there(row):
         ), named
     for recipe in re.findall(r"dwindle run ([\w-]+/[\w-]+)", command):
         assert shelf.find(recipe), recipe
+
+
+def test_the_settings_are_those_of_the_recipes():
+    """``python -m tests.paper_settings`` writes them again."""
+    assert paper_settings.PAGE.read_text(encoding="utf-8") == paper_settings.page()
+
+
+def test_the_settings_of_a_row_are_whole():
+    """Every row that can be run is there once, with what it continues."""
+    rows = [made.row for made in paper_settings.printed()]
+    assert len(rows) == len(set(rows)) == 30
+    line = next(row for row in paper_settings.table().splitlines() if "`cnndm/pg`" in row)
+    for said in ("Table 1: PG |", "batch_size=32,", "learning_rate=0.15", "source_length=400"):
+        assert said in line
+    assert "continues `cnndm/pg`, steps=3000" in paper_settings.table()

@@ -52,7 +52,7 @@ COMMANDS = {
     "ray": [
         "python",
         "-c",
-        "import dwindle.auditing.cluster; dwindle.auditing.cluster.engine('local')",
+        "import dwindle.bulk.cluster; dwindle.bulk.cluster.engine('local')",
     ],
     "report": ["dwindle", "report", "outputs.jsonl", "--out", "report.html"],
     "runs": ["dwindle", "run", "newsroom/base", *TINY],

@@ -57,3 +57,18 @@ def copier(vocabulary: int, listens: bool = True) -> hf.PreTrainedModel:
             cross.k.weight[:64] = torch.eye(64)
     model.generate = lambda input_ids, **more: input_ids  # copies
     return model
+
+
+def writer(vocabulary: int) -> hf.PreTrainedModel:
+    """BART of random weights, large enough to write something else for each source."""
+    torch.manual_seed(1)
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "max_position_embeddings": 32}
+    sizes |= {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in HEADS.items()}
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+    config = hf.BartConfig(
+        vocab_size=vocabulary, **sizes, **special, forced_eos_token_id=None, init_std=0.6
+    )
+    return hf.BartForConditionalGeneration(config).eval()
+
+
+HEADS = {"attention_heads": 2, "ffn_dim": 16}

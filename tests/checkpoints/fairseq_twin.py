@@ -46,23 +46,24 @@ def fed(w, layer, x, act):
     return affine(w, f"{layer}.fc2", act(affine(w, f"{layer}.fc1", x)))
 
 
-def before(w, layer, name, x):
-    """What a part of a layer reads: ``x``, normed where the encoder or decoder ends with a norm."""
-    return norm(w, f"{layer}.{name}_layer_norm", x, EPSILON) if first(w, layer) else x
+def first(given, layer):
+    """True if norms stand before the parts of this encoder's or decoder's layers."""
+    return getattr(given, f"{layer.split('.')[0]}_normalize_before", False)
 
 
-def after(w, layer, name, x):
+def before(w, given, layer, name, x):
+    """What a part of a layer reads."""
+    return norm(w, f"{layer}.{name}_layer_norm", x, EPSILON) if first(given, layer) else x
+
+
+def after(w, given, layer, name, x):
     """What follows from ``x``, the sum of what a part read and made."""
-    return x if first(w, layer) else norm(w, f"{layer}.{name}_layer_norm", x, EPSILON)
-
-
-def first(w, layer):
-    return f"{layer.split('.')[0]}.layer_norm.weight" in w
+    return x if first(given, layer) else norm(w, f"{layer}.{name}_layer_norm", x, EPSILON)
 
 
 def last(w, part, x):
-    """The norm after the last layer, where norms stand before the parts of layers."""
-    return norm(w, f"{part}.layer_norm", x, EPSILON) if first(w, part) else x
+    """The norm after the last layer, where one is stored."""
+    return norm(w, f"{part}.layer_norm", x, EPSILON) if f"{part}.layer_norm.weight" in w else x
 
 
 def logits(w, given, source, read):
@@ -73,21 +74,23 @@ def logits(w, given, source, read):
     memory = embedded(w, "encoder", source, scale)
     for n in range(given.encoder_layers):
         p = f"encoder.layers.{n}"
-        x = before(w, p, "self_attn", memory)
+        x = before(w, given, p, "self_attn", memory)
         y = attention(w, f"{p}.self_attn", x, x, given.encoder_attention_heads)
-        memory = after(w, p, "self_attn", memory + y)
-        y = fed(w, p, before(w, p, "final", memory), act)
-        memory = after(w, p, "final", memory + y)
+        memory = after(w, given, p, "self_attn", memory + y)
+        y = fed(w, p, before(w, given, p, "final", memory), act)
+        memory = after(w, given, p, "final", memory + y)
     memory = last(w, "encoder", memory)
     x = embedded(w, "decoder", read, scale)
     for n in range(given.decoder_layers):
         p, heads = f"decoder.layers.{n}", given.decoder_attention_heads
-        y = before(w, p, "self_attn", x)
+        y = before(w, given, p, "self_attn", x)
         y = attention(w, f"{p}.self_attn", y, y, heads, True)
-        x = after(w, p, "self_attn", x + y)
-        y = before(w, p, "encoder_attn", x)
-        x = after(w, p, "encoder_attn", x + attention(w, f"{p}.encoder_attn", y, memory, heads))
-        x = after(w, p, "final", x + fed(w, p, before(w, p, "final", x), act))
+        x = after(w, given, p, "self_attn", x + y)
+        y = before(w, given, p, "encoder_attn", x)
+        x = after(
+            w, given, p, "encoder_attn", x + attention(w, f"{p}.encoder_attn", y, memory, heads)
+        )
+        x = after(w, given, p, "final", x + fed(w, p, before(w, given, p, "final", x), act))
     x = last(w, "decoder", x)
     return x @ w.get("decoder.embed_out", w["decoder.embed_tokens.weight"]).T
 

@@ -83,9 +83,10 @@ def test_texts(tmp_path):
 
 
 def test_what_is_missing_or_other(tmp_path):
-    write(tmp_path, encoder_normalize_before=True)
-    with pytest.raises(ValueError, match="is an mBART"):
-        opened(tmp_path)
+    for part in ("encoder", "decoder"):
+        write(tmp_path, **{f"{part}_normalize_before": True})
+        with pytest.raises(ValueError, match="is an mBART"):
+            opened(tmp_path)
     write(tmp_path)
     (tmp_path / "vocab.bpe").unlink()
     with pytest.raises(ValueError, match=r"has no vocab\.bpe, GPT-2's vocabulary"):

@@ -30,9 +30,7 @@ def settings(**more):
 
 def old(weights):
     """As checkpoints of 2018 name and join them."""
-    renamed = OrderedDict(
-        {"encoder.version": torch.tensor([2.0]), "decoder.version": torch.tensor([2.0])}
-    )
+    renamed = OrderedDict()
     numbers = {
         "encoder": {"self_attn_layer_norm": 0, "final_layer_norm": 1},
         "decoder": {"self_attn_layer_norm": 0, "encoder_attn_layer_norm": 1, "final_layer_norm": 2},
@@ -50,8 +48,23 @@ def old(weights):
     return renamed
 
 
-def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0, **more):
-    """The folder of a published model; the weights and settings that it was made of."""
+def write(
+    folder,
+    vocabularies="joined",
+    year=2018,
+    drop=(),
+    seed=4,
+    ending=3.0,
+    versions=None,
+    normless=(),
+    unused=False,
+    **more,
+):
+    """The folder of a published model; the weights and settings that it was made of.
+
+    ``versions`` are those of the encoder and decoder (those of the ``year`` by default; None: not
+    stored); the parts ``normless`` have no norm after their last layer, or an ``unused`` one.
+    """
     given = settings(**more)
     source, target = (SOURCE, SOURCE) if vocabularies == "joined" else (SOURCE, TARGET)
     weights = twin.weights(Draw(seed), given, 4 + len(source), 4 + len(target))
@@ -59,14 +72,25 @@ def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0,
         weights["decoder.embed_tokens.weight"] = weights["encoder.embed_tokens.weight"]
     if vocabularies == "untied":
         weights["decoder.embed_out"] = Draw(5)(4 + len(target), 8)
+    spare = {}
+    for part in normless:
+        for kind in ("weight", "bias"):
+            name = f"{part}.layer_norm.{kind}"
+            spare[name] = weights.pop(name)
+        for name, value in weights.items():
+            if name.startswith(part) and ("out_proj" in name or "fc2" in name):
+                value *= 0.01  # what no norm tames
     first = getattr(given, "decoder_normalize_before", False)
-    twin.ending(
-        weights, "decoder." + ("layer_norm" if first else "layers.1.final_layer_norm"), ending
-    )
+    last = "layers.1.fc2" if "decoder" in normless else "layer_norm"
+    twin.ending(weights, f"decoder.{last if first else 'layers.1.final_layer_norm'}", ending)
     folder.mkdir(exist_ok=True)
-    # without these versions fairseq takes it for an old one and leaves the last norms out
-    today = {f"{part}.version": torch.tensor([3.0]) for part in ("encoder", "decoder")}
-    stored = old(weights) if year == 2018 else weights | today
+    stored = old(weights) if year == 2018 else dict(weights)
+    if unused:
+        stored |= spare
+    versions = versions or (2.0 if year == 2018 else 3.0,) * 2
+    for part, version in zip(("encoder", "decoder"), versions, strict=True):
+        if version is not None:
+            stored[f"{part}.version"] = torch.tensor([version]).flatten()
     content = {"model": stored, "extra_state": {"epoch": 3}}
     if year == 2018:
         content["args"] = given
@@ -85,12 +109,10 @@ def write(folder, vocabularies="joined", year=2018, drop=(), seed=4, ending=3.0,
 FIRST = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 
 
-@pytest.mark.parametrize("year", [2018, 2024])
-@pytest.mark.parametrize("vocabularies", ["joined", "separate", "untied"])
-@pytest.mark.parametrize("more", [{}, {**FIRST, "seed": 9}])
-def test_the_twins_numbers(vocabularies, year, more, tmp_path):
-    weights, given = write(tmp_path, vocabularies, year, **more)
-    model = opened(tmp_path).model
+def same_as_twin(folder, weights, given):
+    """Log-probabilities and beams of the imported model are the twin's, in double precision."""
+    weights = {name: value.double() for name, value in weights.items()}
+    model = opened(folder).model.double()
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(i) for i in IDS], True, twin.PAD)
     batch = {"input_ids": ids, "attention_mask": (ids != twin.PAD).long()}
     read = torch.tensor([[2, 4, 8, 5], [2, 7, 1, 1], [2, 6, 6, 4]])
@@ -102,6 +124,69 @@ def test_the_twins_numbers(vocabularies, year, more, tmp_path):
     same_rows(model(**batch, decoder_input_ids=read).logits, told)
     best = [twin.searched(lambda h, s=s: twin.logits(weights, given, s, h)) for s in IDS]
     same_beams(model, batch, best, BEAM)
+    return model
+
+
+@pytest.mark.parametrize("year", [2018, 2024])
+@pytest.mark.parametrize("vocabularies", ["joined", "separate", "untied"])
+@pytest.mark.parametrize("more", [{}, {**FIRST, "seed": 9}])
+def test_the_twins_numbers(vocabularies, year, more, tmp_path):
+    same_as_twin(tmp_path, *write(tmp_path, vocabularies, year, **more))
+
+
+BOTH = ("encoder", "decoder")
+
+
+@pytest.mark.parametrize(
+    ("versions", "normless", "more"),
+    [
+        ((None, None), BOTH, {}),  # before August 2018
+        ((1.0, 1.0), BOTH, {}),  # such a file, opened and saved again
+        ((2.0, 2.0), (), {}),  # fairseq 0.6 to 0.8
+        ((2.0, 2.0), ("decoder",), {}),
+        ((3.0, 2.0), ("decoder",), {}),
+        ((3.0, 3.0), (), {}),
+        ((3.0, 3.0), ("decoder",), {"no_decoder_final_norm": True}),
+        ((1.0, 3.0), ("encoder",), {}),
+        ((None, 3.0), ("encoder",), {"unused": True}),
+        ((3.0, 1.0), ("decoder",), {"unused": True}),
+    ],
+)
+def test_a_version_says_whether_a_norm_follows_the_last_layer(versions, normless, more, tmp_path):
+    """Norms before the parts of each layer, and no norm at the end, as fairseq opens old files."""
+    how = {
+        "versions": versions,
+        "normless": normless,
+        "seed": 9,
+        "ending": 8.0 if "decoder" in normless else 3.0,
+    }
+    model = same_as_twin(tmp_path, *write(tmp_path, "untied", 2024, **FIRST, **how, **more))
+    found = opened(tmp_path)
+    said = f"without {''.join(normless)}.layer_norm.weight and "
+    assert (said in found.about) == ("unused" in more)
+    build.save(found.model, found.codec, tmp_path / "saved")
+    again, _ = load(tmp_path / "saved")
+    given = {"input_ids": torch.tensor(IDS[:1]), "decoder_input_ids": torch.tensor([[2, 4, 8]])}
+    torch.testing.assert_close(again.double()(**given).logits, model(**given).logits)
+
+
+@pytest.mark.parametrize(
+    ("versions", "normless", "says"),
+    [
+        ((2.0, 2.0), ("encoder",), r"has no model\.encoder\.layer_norm\.(weight|bias)"),
+        ((3.0, 3.0), ("decoder",), r"has no model\.decoder\.layer_norm\.(weight|bias)"),
+        (([3.0, 1.0], 3.0), (), r"encoder\.version is not one number: get the file again"),
+    ],
+)
+def test_a_version_that_contradicts_the_weights(versions, normless, says, tmp_path):
+    """fairseq does not open these either."""
+    write(tmp_path, "untied", 2024, **FIRST, versions=versions, normless=normless, seed=9)
+    with pytest.raises(ValueError, match=says):
+        opened(tmp_path)
+
+
+def test_a_version_matters_only_where_norms_stand_first(tmp_path):
+    same_as_twin(tmp_path, *write(tmp_path, "joined", 2024, versions=(None, None)))
 
 
 def test_norms_first_with_a_rule(tmp_path):

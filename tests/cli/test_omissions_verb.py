@@ -12,8 +12,10 @@ import pytest
 
 import dwindle
 from dwindle.auditing import auditor as auditing
-from dwindle.auditing import bulk, cluster
+from dwindle.auditing import bulk
 from dwindle.auditing.readers import reader_of
+from dwindle.bulk import cluster
+from dwindle.bulk.shards import alone
 from dwindle.cli import coverage
 from dwindle.cli import omissions as verb
 from dwindle.models import build, opened, place
@@ -454,7 +456,7 @@ def test_a_cluster_is_named_or_started(run, outputs, ears, monkeypatch):
     """The option may stand without an address; here no cluster is needed to see what it means."""
     asked = ("omissions", str(outputs), "--model", "any", "--listeners", ears, "--top", "0")
     named = []
-    monkeypatch.setattr(cluster, "engine", lambda address: named.append(address) or bulk.alone)
+    monkeypatch.setattr(cluster, "engine", lambda address: named.append(address) or alone)
     for given in (("--ray",), ("--ray", "--batch", "8"), ("--ray", "10.0.0.1:6379")):
         assert run(*asked, *given)[0] == 0
     assert named == ["local", "local", "10.0.0.1:6379"]
@@ -476,10 +478,10 @@ def test_a_killed_audit_goes_on(opening, chosen, outputs, monkeypatch):
     auditor = dwindle.Auditor(model, chosen, tokenizer, batch=2)
     out = outputs.with_name("found.jsonl")
     outputs.write_text("".join(outputs.read_text().splitlines(keepends=True)[:40]))
-    assert bulk.audit(shards(outputs, out, auditor), bulk.alone).resumed == 0
+    assert bulk.audit(shards(outputs, out, auditor), alone).resumed == 0
     expected = out.read_bytes()
     # nothing has changed: not done again
-    assert bulk.audit(shards(outputs, out, auditor), bulk.alone).resumed == 40
+    assert bulk.audit(shards(outputs, out, auditor), alone).resumed == 40
     out.unlink()
 
     def dying(*given):
@@ -491,15 +493,13 @@ def test_a_killed_audit_goes_on(opening, chosen, outputs, monkeypatch):
     first = iter([dwindle.omissions])
     monkeypatch.setattr(auditing, "omissions", lambda *given: next(first, dying)(*given))
     with pytest.raises(KeyboardInterrupt):
-        bulk.audit(shards(outputs, out, auditor), bulk.alone)
+        bulk.audit(shards(outputs, out, auditor), alone)
     assert not out.exists()
     (folder,) = outputs.parent.glob(".found*")
     assert sorted(file.name for file in folder.iterdir()) == ["00000000.jsonl"]
     monkeypatch.setattr(auditing, "omissions", dwindle.omissions)
     told = []
-    resumed = bulk.audit(
-        shards(outputs, out, auditor), bulk.alone, lambda *one: told.append(one[1:])
-    )
+    resumed = bulk.audit(shards(outputs, out, auditor), alone, lambda *one: told.append(one[1:]))
     assert resumed.resumed == 32  # a shard of one block, which is 16 batches
     assert told == [(done, 40) for done in range(32, 41)]
     assert out.read_bytes() == expected
@@ -515,7 +515,7 @@ def test_what_is_there_is_made_again_after_a_change(opening, chosen, outputs, tm
 
     def resumed(listeners=chosen, batch=8):
         auditor = dwindle.Auditor(model, listeners, tokenizer, batch=batch)
-        return bulk.audit(shards(outputs, out, auditor), bulk.alone).resumed
+        return bulk.audit(shards(outputs, out, auditor), alone).resumed
 
     assert (resumed(), resumed()) == (0, 8)
     assert (resumed(batch=4), resumed(batch=4)) == (0, 8)

@@ -23,6 +23,14 @@ from dwindle.data.settings import DataSettings
         ),
         ('He said: "Go!"', "He said : `` Go ! ''"),
         ("it’s £5 [sic] and/or more", "it’s £5 [ sic ] and/or more"),
+        ("‘No, it’s late,’ he said.", "‘ No , it’s late , ’ he said ."),
+        ("He said: ‘We wait. It’s “over”.’", "He said : ‘ We wait. It’s “over” . ’"),
+        ("The players’ ‘it’s over’ (“not yet”).", "The players’ ‘it’s over’ ( “ not yet” ) ."),
+        (
+            "A 'paw-fect' day for 'it’s', 'b***' and '92.",
+            "A 'paw-fect ' day for 'it’s ' , 'b*** ' and '92 .",
+        ),
+        ("He 'can't' go, 'they're' told.", "He ' ca n't ' go , ' they 're ' told ."),
     ],
 )
 def test_by_hand(text, right):

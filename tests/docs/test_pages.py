@@ -157,6 +157,37 @@ def test_what_the_rule_is_worth_is_what_was_measured():
         told = told.partition(row)[2]  # in this order
 
 
+def test_english_to_french_is_what_was_measured():
+    """The page of results states the committed means, differences and the paper's confidence."""
+    page = (pages.HOME / "docs/RESULTS.md").read_text(encoding="utf-8")
+    told = page.partition("## Translation: English to French")[2].partition("\n## ")[0]
+    result = json.loads((pages.HOME / "docs/results/en-fr.json").read_text())
+    mean = {(row["arm"], row["metric"]): row for row in result["means"]}
+    gain = {(row["arm"], row["metric"]): row for row in result["differences"]}
+    names = {"plain": "plain", "dim": "Dim", "dydim": "DyDim"}
+    lines = [line for line in told.splitlines() if line.startswith("| ")]
+    for arm, name in names.items():
+        scores, entropies = (line for line in lines if line.split()[1] == name)
+        for metric in ("bleu:moses-fr", "bleu"):
+            row = mean[arm, metric]
+            said = f"{row['value']:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
+            assert said in scores
+        for metric in ("repetition1", "repetition2"):
+            assert f"| {mean[arm, metric]['value']:.2f} |" in scores
+        for metric in ("entropy-raw", "entropy-effective"):
+            assert f"{mean[arm, metric]['value']:.3f}" in entropies
+        if arm == "plain":
+            continue
+        for metric in ("bleu:moses-fr", "bleu", "repetition1", "repetition2"):
+            row = gain[arm, metric]
+            said = f"{row['difference']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+            assert said in scores
+    dim, dydim = (gain[arm, "bleu:moses-fr"]["wins"] for arm in ("dim", "dydim"))
+    said = f"Dim has the higher BLEU in {100 * dim:.0f} % of resamples of items, "
+    said += f"DyDim in {100 * dydim:.0f} %"
+    assert said in told
+
+
 def test_audit(run, hub, here):
     assert "repetition3" in pages.perform("docs/tutorials/audit.md", run, hub)
     assert (here / "both.html").is_file()

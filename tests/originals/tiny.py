@@ -27,10 +27,18 @@ FAIRSEQ = {
         test_fairseq_transformer,
         {"vocabularies": "untied", "year": 2024, **test_fairseq_transformer.FIRST},
     ),
+    "norms-first-old": (
+        test_fairseq_transformer,
+        {
+            **{"vocabularies": "untied", "versions": (None, None)},
+            **{"normless": test_fairseq_transformer.BOTH, **test_fairseq_transformer.FIRST},
+        },
+    ),
     "bart": (test_fairseq_bart, {}),
 }
 """Models of fairseq, each a kit and its settings: a Transformer with one vocabulary in the layout
-of 2018, one with two vocabularies and norms before each part in today's, and a BART."""
+of 2018, one with two vocabularies and norms before each part in today's, one like it from before
+August 2018, which has no version and no norm after its last layers, and a BART."""
 PENALTIES = (0.0, 0.6, 2.0)
 """Length penalties of fairseq's searches."""
 CAPTIONING = ("beams", "greedy", "penalised")

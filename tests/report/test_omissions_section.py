@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Finding, Listeners, Span
+from dwindle.bulk import files
 from dwindle.report import omissions_section, report
 from dwindle.runfiles.run import Run, ears_of, findings_of
 from tests import folders
@@ -91,7 +91,7 @@ def audited(tmp_path):
     told = {
         "calibrated_on": 40,
         "calibrated_with": "the model's own outputs",
-        "outputs": bulk.digest(Run(path)),
+        "outputs": files.digest_of(Run(path)),
     }
     replace(EARS, origin=told).save(ears_of(findings_of(path)))
     return path, sources[1]

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from dwindle.auditing import bulk
 from dwindle.auditing.listeners import Listeners
+from dwindle.bulk import files
 from dwindle.report import coverage_page, page, report
 from dwindle.runfiles import arrays
 from dwindle.runfiles.run import Run, ears_of, findings_of
@@ -291,7 +291,7 @@ def alone(tmp_path_factory):
     origin = {
         "calibrated_on": 40,
         "calibrated_with": "given outputs",
-        "outputs": bulk.digest(Run(path)),
+        "outputs": files.digest_of(Run(path)),
     }
     ears = Listeners(((0, 0),), {"": 1.0}, 2.0, 1.5, 0.05, "characters", {}, True, (), origin)
     ears.save(ears_of(findings_of(path)))

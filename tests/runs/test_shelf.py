@@ -231,6 +231,18 @@ def test_what_is_wrong_is_named(write, text, changes, complaint):
         shelf.mapping(write("x.yaml", text), changes)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in shelf.shipped()
+        if "Table 1" in str(shelf.labels(n)["row"]) or "Table 2" in str(shelf.labels(n)["row"])
+    ],
+)
+def test_tables_1_and_2_have_moverscore(name):
+    assert "mover" in shelf.mapping(name)["metrics"]
+
+
 def test_the_option_of_a_metric():
     """MoverScore waits in the recipes until its encoder is named."""
     found = shelf.mapping("cnndm/pg-dim")

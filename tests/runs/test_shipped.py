@@ -10,24 +10,9 @@ from dwindle.core.notation import rule
 from dwindle.metrics import catalogue
 from dwindle.runs import recipe, shelf, steps
 from tests.runs.corpora import make
+from tests.runs.tiny_recipes import FEW, SHORT, SMALL
 
 NAMES = list(shelf.shipped())
-TINY = [
-    "data.size={train: 8, dev: 1, test: 1}",
-    "model.size=tiny",
-    "model.vocabulary=300",
-    "model.start=null",
-    "model.layers=null",
-    "model.source_length=24",
-    "model.target_length=12",
-    "decoding.min_length=1",
-    "decoding.max_length=4",
-]
-SHORT = [
-    *("training.steps=2", "training.epochs=null", "training.batch_size=2", "training.accumulate=1"),
-    # of few short texts, on a CPU
-    *("training.max_tokens=null", "training.clean_ratio=0", "training.fp16=false"),
-]
 
 
 def first_of(alike) -> set[str]:
@@ -61,7 +46,7 @@ def test_it_runs(name, path, tmp_path, monkeypatch):
     # the library fills its tables in loops
     monkeypatch.setattr("dwindle.models.presets._POSITIONS", 64)
     whole = shelf.mapping(name)
-    changes = [*TINY, f"data.path={path(whole['data']['corpus']) or 'null'}", "start=null"]
+    changes = [*FEW, *SMALL, f"data.path={path(whole['data']['corpus']) or 'null'}", "start=null"]
     if whole["model"]["kind"] == "top-down":
         changes += ["model.source_length=100"]  # regions are not cut
     if whole.get("training"):

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 import dwindle
 from dwindle.auditing import bulk
+from dwindle.bulk.shards import alone
 from dwindle.runfiles.run import Run
 from tests.auditing import small
 torch.set_num_threads(1)
@@ -25,7 +26,7 @@ model = small.copier(len(tokenizer))
 listeners = dwindle.listeners(model, tokenizer, small.TEXTS)
 print("ready", flush=True)
 auditor = dwindle.Auditor(model, listeners, tokenizer, batch=4, brief=False)
-bulk.audit(bulk.shards([(Run(Path(sys.argv[1])), Path(sys.argv[2]), 1500)], auditor), bulk.alone)
+bulk.audit(bulk.shards([(Run(Path(sys.argv[1])), Path(sys.argv[2]), 1500)], auditor), alone)
 """
 
 

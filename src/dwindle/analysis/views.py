@@ -17,8 +17,9 @@ import numpy.typing as npt
 from dwindle.analysis.highlight import repeats
 from dwindle.analysis.left_out import JudgedPart, judged, shares, units
 from dwindle.analysis.measure import Measured
-from dwindle.auditing.bulk import digest, results
+from dwindle.auditing.bulk import results
 from dwindle.auditing.listeners import Listeners
+from dwindle.bulk.files import digest_of
 from dwindle.runfiles import arrays, names
 from dwindle.runfiles.arrays import Trace
 from dwindle.runfiles.outputs import Item
@@ -73,7 +74,7 @@ def audited(run: Run) -> Audited | None:
     if not file.is_file() or not ears_of(file).is_file():
         return None
     listeners = Listeners.load(ears_of(file))
-    if listeners.unit != "characters" or listeners.origin.get("outputs") != digest(run):
+    if listeners.unit != "characters" or listeners.origin.get("outputs") != digest_of(run):
         return None
     return Audited({record["id"]: record for record in results(file)}, listeners)
 

@@ -17,8 +17,9 @@ from dwindle.auditing.listeners import Finding, Listeners
 from dwindle.auditing.readers import reader_of
 from dwindle.auditing.reverse import Reverse
 from dwindle.auditing.sound import SoundReader
-from dwindle.auditing.source import Reader, ReadSource, batches, together
+from dwindle.auditing.source import Reader, ReadSource
 from dwindle.auditing.text import TextReader
+from dwindle.bulk.batches import batches, together
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -29,9 +29,10 @@ from dwindle.auditing.odds import fit, item_score
 from dwindle.auditing.reverse import Reverse
 from dwindle.auditing.roc import auroc
 from dwindle.auditing.sound import words_per_second
-from dwindle.auditing.source import Reader, batches
+from dwindle.auditing.source import Reader
 from dwindle.auditing.text import TextReader
 from dwindle.auditing.weighing import Heard, auroc_of, evidence_of, weighed
+from dwindle.bulk.batches import batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

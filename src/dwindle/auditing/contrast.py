@@ -13,8 +13,9 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from dwindle.auditing.source import Part, together
+from dwindle.auditing.source import Part
 from dwindle.auditing.text import TextReader
+from dwindle.bulk.batches import together
 from dwindle.data.script import is_unspaced
 
 SUSPECTS = 5

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dwindle.auditing.source import Reader, T, together
+from dwindle.auditing.source import Reader
+from dwindle.bulk.batches import T, together
 
 _BATCH = 16
 

@@ -14,8 +14,8 @@ from dwindle.auditing.audit import omissions
 from dwindle.auditing.listeners import Finding, Listeners
 from dwindle.auditing.readers import reader_of
 from dwindle.auditing.reverse import Reverse
-from dwindle.auditing.source import batches
 from dwindle.auditing.text import TextReader
+from dwindle.bulk.batches import batches
 from dwindle.data.script import Span, is_unspaced, sentence_spans
 
 if TYPE_CHECKING:

@@ -6,18 +6,14 @@ special tokens or silence belong to none.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from dwindle.data.script import Span, within_word
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -132,25 +128,3 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     while start < end and text[end - 1].isspace():
         end -= 1
     return start, end
-
-
-def together(
-    items: Sequence[T], size: int, length: Callable[[T], Any], job: Callable[[list[T]], Iterable[R]]
-) -> list[R]:
-    """The results of ``job``, one for each item, in their order.
-
-    It is given ``size`` items at a time, those of similar ``length`` together, so that little is
-    padded.
-    """
-    order = sorted(range(len(items)), key=lambda n: length(items[n]))
-    found: dict[int, R] = {}
-    for numbers in batches(order, size):
-        found.update(zip(numbers, job([items[n] for n in numbers]), strict=True))
-    return [found[n] for n in range(len(items))]
-
-
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items, the last one shorter."""
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some

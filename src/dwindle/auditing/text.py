@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from dwindle.auditing.source import ReadSource, batches, words
+from dwindle.auditing.source import ReadSource, words
+from dwindle.bulk.batches import batches
 from dwindle.data.script import Span, is_unspaced
 from dwindle.models.token_offsets import places
 from dwindle.models.vocabulary_product import widened

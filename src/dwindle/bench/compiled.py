@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from dwindle.core.backends import triton_kernels, triton_launch, triton_tiles
 from dwindle.core.backends.triton import card_objection
 from dwindle.core.backends.triton_tiles import FUSED, Tile
 from dwindle.core.functional import checked_call
+from dwindle.core.notation import rule as parsed
 from dwindle.runfiles import whole
 
 TARGETS = {
@@ -102,7 +104,7 @@ class Compiled:
     depth: float
     """Multiplications on tensor cores in those loops, for each element of the tile."""
     failure: str = ""
-    """The compiler's words if it made no code; then all counts are 0."""
+    """Words of the compiler if it made no code; then all counts are 0."""
 
     @property
     def blocks(self) -> int:
@@ -136,13 +138,14 @@ def launches(
     rows: int = 128,
     source: int = 1024,
     gradients: bool = True,
+    target: str = "sm_80",
 ) -> list[Launch]:
-    """The kernels of a call, with their arguments."""
+    """The kernels of a call on a target, with their arguments."""
     found: list[Launch] = []
     make: dict[str, Any] = {"dtype": dtype, "device": "meta", "requires_grad": gradients}
     q, k, v = (torch.empty(4, 16, n, head, **make) for n in (rows, source, source))
     call = checked_call(q, k, v, rule=rule, **(options or {}))
-    with _recorded(found):
+    with _recorded(found, target):
         context, after = triton_launch.attention(call)
         if gradients:
             torch.autograd.backward((context, after.total), (context, after.total))
@@ -150,8 +153,8 @@ def launches(
 
 
 @contextmanager
-def _recorded(found: list[Launch]) -> Iterator[None]:
-    """Kernels are written down instead of started."""
+def _recorded(found: list[Launch], target: str) -> Iterator[None]:
+    """Kernels are written down instead of started, with the tiles of a target."""
 
     def note(kernel: Any, grid: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
         tiles: tuple[Tile | None, ...] = (None,)
@@ -162,12 +165,13 @@ def _recorded(found: list[Launch]) -> Iterator[None]:
 
     tiles: Any = triton_tiles
     launching: Any = triton_launch
-    kept = tiles.launch, launching.launch
+    kept = tiles.launch, launching.launch, tiles.generation
     tiles.launch = launching.launch = note
+    tiles.generation = lambda device: _generation(target)
     try:
         yield
     finally:
-        tiles.launch, launching.launch = kept
+        tiles.launch, launching.launch, tiles.generation = kept
 
 
 def compiled(
@@ -435,7 +439,7 @@ def checked(
         if refused(target, dtype, head):
             continue
         for rule, option, given in cases(dtype, short):
-            for launch in _all_launches(rule, dtype, head, given, short):
+            for launch in _all_launches(rule, dtype, head, target, given, short):
                 name = f"{rule} {option}".strip()
                 case = Case(name, _TYPES[dtype], head, target, launch.name)
                 for tile in launch.tiles[:1] if short else launch.tiles:
@@ -449,19 +453,27 @@ def refused(target: str, dtype: torch.dtype, head: int) -> str | None:
     """Reason why the kernels do not take heads of a dtype on a target, or None."""
     if target == "gfx942":
         return None
-    return card_objection(TARGETS[target].arch // 10, dtype, head, exact=False, gradients=True)
+    return card_objection(_generation(target), dtype, head, exact=False, gradients=True)
+
+
+def _generation(target: str) -> int:
+    """As ``call.generation`` counts on such a card."""
+    return 8 if target == "gfx942" else TARGETS[target].arch // 10
 
 
 def _all_launches(
-    rule: str, dtype: torch.dtype, head: int, given: dict[str, Any], short: bool
+    rule: str, dtype: torch.dtype, head: int, target: str, given: dict[str, Any], short: bool
 ) -> list[Launch]:
     """Of a call with gradients; of one row, and in float32 of many, without."""
-    found = launches(rule, dtype, head, given)
+    made = partial(launches, rule, dtype, head, target=target)
+    found = made(given)
     plain = {name: x.detach() if isinstance(x, Tensor) else x for name, x in given.items()}
-    if dtype == torch.float32:
-        found += launches(rule, dtype, head, plain, gradients=False)
+    renormalises = parsed(rule).renormalise
+    unfit = card_objection(_generation(target), dtype, head, True, False, renormalises)
+    if dtype == torch.float32 and (unfit is None or target == "gfx942"):
+        found += made(plain, gradients=False)
     if not short:
-        found += launches(rule, dtype, head, _one_row(plain), rows=1, gradients=False)
+        found += made(_one_row(plain), rows=1, gradients=False)
     return found
 
 

@@ -22,7 +22,11 @@ _NORMS = {
 }
 """Names of a layer's norms, by the number that older files have instead."""
 _OLD_NORM = re.compile(r"^(encoder|decoder)(\.layers\.\d+)\.layer_norms\.(\d)\.(weight|bias)$")
-_NOT_LEARNED = re.compile(r"\.version$|\._float_tensor$|embed_positions\.weights$")
+_NORMED = 2
+"""First version of encoders and decoders with a norm after the last layer."""
+_NOT_LEARNED = re.compile(
+    r"^(encoder|decoder)\.(version|embed_positions\.(_float_tensor|weights))$"
+)
 
 
 def is_fairseq(checkpoint: Checkpoint) -> bool:
@@ -69,6 +73,47 @@ def weights(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         else:
             found[name] = value
     return found
+
+
+def final_norm(checkpoint: Checkpoint, part: str) -> bool:
+    """True if a norm follows the last layer of the ``part``, whose norms stand first in each layer.
+
+    Encoders and decoders that do so have had that norm since their version 2 (August 2018); a file
+    without a version is older. fairseq 0.6 to 0.8 wrote version 2 and used whatever norm they
+    stored; later ones leave the decoder's out, which was not so in training.
+    """
+    given, version = settings(checkpoint), _version(checkpoint, part)
+    if not given.get(f"{part}_normalize_before") or version < _NORMED:
+        return False
+    if part == "encoder":
+        return True
+    if version == _NORMED:
+        return "decoder.layer_norm.weight" in checkpoint.content["model"]
+    return not given.get("no_decoder_final_norm")
+
+
+def unused_norms(checkpoint: Checkpoint) -> list[str]:
+    """Names of norms that are stored and that fairseq does not use, because the version beside them
+    is older than such norms."""
+    given, stored = settings(checkpoint), checkpoint.content["model"]
+    return [
+        name
+        for part in _NORMS
+        if given.get(f"{part}_normalize_before") and _version(checkpoint, part) < _NORMED
+        for name in (f"{part}.layer_norm.weight", f"{part}.layer_norm.bias")
+        if name in stored
+    ]
+
+
+def _version(checkpoint: Checkpoint, part: str) -> float:
+    stored = checkpoint.content["model"].get(f"{part}.version")
+    if stored is None:
+        return 1.0
+    if not isinstance(stored, Tensor) or stored.numel() != 1:
+        raise ValueError(
+            f"{checkpoint.file}: its {part}.version is not one number: get the file again"
+        )
+    return float(stored)
 
 
 def shape(given: dict[str, Any], weights: Mapping[str, Tensor], file: Path) -> dict[str, Any]:

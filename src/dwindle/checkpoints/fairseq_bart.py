@@ -37,7 +37,8 @@ def _fits(checkpoint: Checkpoint) -> bool:
 def _open(checkpoint: Checkpoint) -> Opened:
     given = fairseq.settings(checkpoint)
     learned = fairseq.weights(checkpoint.content["model"])
-    if given.get("encoder_normalize_before") or "encoder.layer_norm.weight" in learned:
+    first = any(given.get(f"{part}_normalize_before") for part in ("encoder", "decoder"))
+    if first or "encoder.layer_norm.weight" in learned:
         raise ValueError(
             f"{checkpoint.file} is an mBART, with norms before its layers, which is not known here"
         )

@@ -49,7 +49,10 @@ def _open(checkpoint: Checkpoint) -> Opened:
                 f"{checkpoint.file} is a Transformer with {what}, which is not known here ({name})"
             )
     learned = fairseq.weights(checkpoint.content["model"])
-    config = _config(given, learned, checkpoint.file)
+    unused = fairseq.unused_norms(checkpoint)
+    for name in unused:
+        del learned[name]
+    config = _config(given, learned, checkpoint)
     model = made(FairseqTransformer, config, _named(learned, config), checkpoint)
     # fairseq never writes padding
     model.generation_config.suppress_tokens = [model.config.pad_token_id]
@@ -57,10 +60,15 @@ def _open(checkpoint: Checkpoint) -> Opened:
     joined = "joined" if model.config.share_encoder_decoder_embeddings else "separate"
     pair = "-".join(language or "?" for language in fairseq.languages(checkpoint))
     about = f"{pair}, {joined} vocabularies"
+    if unused:
+        names = " and ".join(unused)
+        about += f", without {names}, which fairseq does not use in a file of this version"
     return Opened(model, codec, f"a fairseq Transformer, {about}")
 
 
-def _config(given: dict[str, Any], learned: dict[str, Tensor], file: Path) -> FairseqConfig:
+def _config(
+    given: dict[str, Any], learned: dict[str, Tensor], checkpoint: Checkpoint
+) -> FairseqConfig:
     source, target = (learned[f"{part}.embed_tokens.weight"] for part in ("encoder", "decoder"))
     output = learned.get("decoder.output_projection.weight")
     tied = output is None or torch.equal(output, target)
@@ -69,7 +77,7 @@ def _config(given: dict[str, Any], learned: dict[str, Tensor], file: Path) -> Fa
         given.get(name) or _POSITIONS for name in ("max_source_positions", "max_target_positions")
     ]
     return FairseqConfig(
-        **fairseq.shape(given, learned, file),
+        **fairseq.shape(given, learned, checkpoint.file),
         **fairseq.TOKENS,
         vocab_size=len(source),
         decoder_vocab_size=len(target),
@@ -78,6 +86,8 @@ def _config(given: dict[str, Any], learned: dict[str, Tensor], file: Path) -> Fa
         scale_embedding=True,
         encoder_normalize_before=bool(given.get("encoder_normalize_before")),
         decoder_normalize_before=bool(given.get("decoder_normalize_before")),
+        encoder_final_norm=fairseq.final_norm(checkpoint, "encoder"),
+        decoder_final_norm=fairseq.final_norm(checkpoint, "decoder"),
         max_position_embeddings=max(lengths),
         forced_eos_token_id=None,
     )

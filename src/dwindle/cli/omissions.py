@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from glob import glob
 from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dwindle.cli import terminal
+from dwindle.cli import corpora, terminal
 from dwindle.runfiles import names
 
 if TYPE_CHECKING:
@@ -135,15 +134,7 @@ def omissions(
             min=1,
         ),
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[ADDRESS]",
-            help="Audit with the workers of the Ray cluster at this address, or of one that is "
-            "started here.",
-            show_default=False,
-        ),
-    ] = None,
+    ray: corpora.Ray = None,
     batch: Annotated[int, typer.Option(help="Pairs in one pass.", min=1)] = 16,
     top: Annotated[
         int, typer.Option(help="How many outputs to print, the worst first.", min=0)
@@ -184,13 +175,13 @@ def omissions(
             f"{listeners} is not there: check its name, or leave out --listeners to choose new ones"
         )
     try:
-        from dwindle.auditing import bulk, cluster
+        from dwindle.auditing import bulk
         from dwindle.auditing.auditor import Auditor
     except ModuleNotFoundError as error:
         raise ValueError(
             f"this needs {error.name}: type pip install 'dwindle[omissions]'"
         ) from None
-    engine = bulk.alone if ray is None else cluster.engine(ray)
+    engine = corpora.engine(ray)
     corpus = [_File.of(run, out, keep, drop, several=len(runs) > 1) for run in runs]
     path, ours = _place(model, [file.target for file in corpus], listeners)
     read = [
@@ -286,23 +277,16 @@ def _named(outputs: list[Path] | None, src: Path | None, hyp: Path | None) -> "l
         raise ValueError(
             "name files of outputs, or two aligned files with --src and --hyp: one of the two"
         )
-    return [AlignedRun(hyp, (), src)] if hyp else [Run(path) for path in _matched(outputs or [])]
+    return [AlignedRun(hyp, (), src)] if hyp else [Run(path) for path in _inputs(outputs or [])]
 
 
-def _matched(named: list[Path]) -> list[Path]:
-    """Files by their names or patterns, each once, without what an earlier audit wrote."""
-    found: dict[Path, None] = {}
-    for name in named:
-        pattern = not name.exists() and any(mark in str(name) for mark in "*?[")
-        matches = sorted(map(Path, glob(str(name), recursive=True))) if pattern else [name]  # noqa: PTH207
-        if not matches:
-            raise ValueError(f"no file is called {name}: check the pattern")
-        found |= dict.fromkeys(matches)
-    return (
-        list(found)
-        if len(found) == 1
-        else [path for path in found if f"{names.FINDINGS}." not in path.name]
-    )
+def _inputs(named: list[Path]) -> list[Path]:
+    """The files that were named, without what an earlier audit wrote."""
+    found = [path for name in named for path in corpora.matched(name)]
+    found = list(dict.fromkeys(found))
+    if len(found) == 1:
+        return found
+    return [path for path in found if f"{names.FINDINGS}." not in path.name]
 
 
 def _place(model: str, findings: list[Path], listeners: Path | None) -> tuple[Path, bool]:
@@ -337,11 +321,11 @@ class Asked:
     def calibration(self, runs: "list[Run]") -> dict[str, str]:
         """Digest of the outputs that listeners are calibrated on, by what they are; empty if
         it is the model."""
-        from dwindle.auditing.bulk import digest
+        from dwindle.bulk.files import digest_of
 
         if self.whole:
-            return {"intact": digest(self.whole)}
-        return {} if self.ordinary is not None else {"alike": " ".join(map(digest, runs))}
+            return {"intact": digest_of(self.whole)}
+        return {} if self.ordinary is not None else {"alike": " ".join(map(digest_of, runs))}
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """``dwindle score FILE...``: every metric of outputs, with confidence intervals and signatures."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from dwindle.cli import systems, terminal
+from dwindle.cli import corpora, systems, terminal
 from dwindle.cli.terminal import Column
 
 if TYPE_CHECKING:
     from dwindle.metrics.score import Score
+    from dwindle.runfiles.outputs import Outputs
 
 
 def score(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="outputs.jsonl files, or folders of runs.", show_default=False),
+        typer.Argument(
+            help="outputs.jsonl files, or folders of runs. A pattern in quotes, such as "
+            "'outputs/*.jsonl', is one system in several files, JSONL or Parquet.",
+            show_default=False,
+        ),
     ] = None,
     metrics: systems.Metrics = None,
     hyp: systems.Hypotheses = None,
@@ -35,6 +41,15 @@ def score(
     workers: systems.Workers = None,
     names: systems.Names = None,
     signatures: systems.Signatures = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the value of each item alone: a file for each of FILES, with its "
+            "name and format.",
+            show_default=False,
+        ),
+    ] = None,
+    ray: corpora.Ray = None,
     as_json: systems.AsJson = False,
 ) -> None:
     """Score outputs: one JSON object per line with id, source, reference or references, and
@@ -46,30 +61,45 @@ def score(
 
     The folder of a run is scored by the metrics of its recipe unless others are named; its
     scores.json gets the scores and keeps those of other metrics.
+
+    With --ray, the workers of a cluster score the items, MoverScore's encoder included; a command
+    that was killed goes on when it is typed again.
     """
     systems.need_metrics()
     from dwindle.metrics import catalogue
     from dwindle.metrics import halves as by_length
+    from dwindle.metrics import spread as spreading
     from dwindle.metrics.significance import intervals
     from dwindle.runfiles import scores as kept
 
+    engine = None if ray is None else corpora.engine(ray)
     runs = systems.runs(files)
     read = systems.systems(files, hyp, ref, src, lead3)
     called = systems.names(read, names)
+    spread = spreading.OnCluster(engine, out or read[0].folder or Path()) if engine else None
     scored: list[tuple[str, int, list[Score]]] = []
-    for system in read:
-        run = runs.get(system.name)
-        own = ",".join(catalogue.ready(run.recipe.metrics)) if run else None
-        wanted = systems.chosen(own if metrics is None else metrics, system)
-        statistics = systems.reduced(system, wanted, workers)
-        scores = intervals(statistics, wanted, resamples, seed)
-        if run:
-            kept.add(run.path, len(system), (score.record for score in scores))
-        if halves:
-            scores += intervals(
-                by_length.halved(statistics), by_length.metrics(wanted), resamples, seed
-            )
-        scored.append((system.name, len(system), scores))
+    with contextlib.ExitStack() as stack:
+        if out:
+            stack.enter_context(corpora.output_folder(out, _inputs(read, out)))
+        if ray is not None and len(read) > 1:
+            stack.enter_context(corpora.connected(ray))
+        for system in read:
+            run = runs.get(system.name)
+            own = ",".join(catalogue.ready(run.recipe.metrics)) if run else None
+            wanted = systems.chosen(own if metrics is None else metrics, system)
+            statistics = systems.reduced(system, wanted, workers, spread)
+            scores = intervals(statistics, wanted, resamples, seed)
+            if run:
+                kept.add(run.path, len(system), (score.record for score in scores))
+            if out:
+                spreading.write_items(statistics, wanted, out)
+            if halves:
+                scores += intervals(
+                    by_length.halved(statistics), by_length.metrics(wanted), resamples, seed
+                )
+            scored.append((system.name, len(system), scores))
+        if spread:
+            spread.clear()
     if as_json:
         for name, items, scores in scored:
             record = {"file": name, "items": items, "scores": [s.record for s in scores]}
@@ -81,6 +111,22 @@ def score(
             [scores for _, _, scores in scored],
             signatures,
         )
+
+
+def _inputs(read: "list[Outputs]", out: Path) -> list[Path]:
+    """The files of these systems, whose items get a file each in ``out``."""
+    for system in read:
+        if not system.files:
+            raise ValueError(
+                f"--out writes a file for each JSONL or Parquet file, and {system.name} is none: "
+                "leave --out out"
+            )
+        corpora.check_formats([path for path, _ in system.files])
+    files = [path for system in read for path, _ in system.files]
+    for file in files:
+        if (out / file.name).exists():
+            raise ValueError(f"{out / file.name} is there already: name another folder with --out")
+    return files
 
 
 def _print(

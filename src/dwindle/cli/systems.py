@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dwindle.cli import terminal
+from dwindle.cli import corpora, terminal
 
 if TYPE_CHECKING:
-    from dwindle.metrics.score import Metric, Statistics
+    from dwindle.metrics.score import Metric, Spread, Statistics
     from dwindle.runfiles.outputs import Outputs
     from dwindle.runs.job import Job
 
@@ -92,7 +92,7 @@ def systems(
         *(references or []),
         *([sources] if sources else []),
     ]:
-        if not file.exists():
+        if not file.exists() and not corpora.is_pattern(file):
             raise ValueError(f"{file} is not there: name a file of outputs, or the folder of a run")
         if file.is_dir() and not (
             files and ((file / names.OUTPUTS).is_file() or tables.is_table(file))
@@ -101,10 +101,16 @@ def systems(
                 f"{file} is a folder without {names.OUTPUTS}: name a file, or the folder of a "
                 "finished run"
             )
-    read = [
-        outputs.read(file / names.OUTPUTS if (file / names.OUTPUTS).is_file() else file)
-        for file in files or []
-    ]
+    read = []
+    for file in files or []:
+        several = corpora.matched(file)
+        if corpora.is_pattern(file):
+            corpora.check_formats(several)
+        elif (file / names.OUTPUTS).is_file():
+            several = [file / names.OUTPUTS]
+        read.append(
+            outputs.read_several(str(file if corpora.is_pattern(file) else several[0]), several)
+        )
     read += [outputs.read_lines(h, references or [], sources) for h in hypotheses or []]
     return [*read, layout.lead3(read[0])] if lead3 else read
 
@@ -146,13 +152,15 @@ def chosen(names: str | None, *systems: "Outputs") -> "list[Metric]":
     return catalogue.defaults(*systems)
 
 
-def reduced(system: "Outputs", metrics: "list[Metric]", workers: int | None) -> "Statistics":
+def reduced(
+    system: "Outputs", metrics: "list[Metric]", workers: int | None, spread: "Spread | None" = None
+) -> "Statistics":
     """The statistics of a system, with progress, then what the user should know of its items."""
     from dwindle.metrics import score
     from dwindle.system import machine
 
     with _bar(system.name, len(system), metrics) as advance:
-        statistics = score.reduce(system, metrics, workers or machine.cores(), advance)
+        statistics = score.reduce(system, metrics, workers or machine.cores(), advance, spread)
     for note in _notes(system, metrics):
         typer.echo(f"dwindle: {note}", err=True)
     return statistics

@@ -98,7 +98,11 @@ VERBS: dict[str, dict[str, Verb]] = {
         "train": Verb(
             "run:train", "Train the model of a run again or further.", "runs/newsroom/dim"
         ),
-        "generate": Verb("run:generate", "Decode the test split of a run.", "runs/newsroom/dim"),
+        "generate": Verb(
+            "run:generate",
+            "Decode the test split of a run, or files of sources.",
+            "runs/newsroom/dim",
+        ),
         "arena": Verb(
             "arena:arena",
             "Compare recipes that continue one checkpoint.",

@@ -210,7 +210,8 @@ def _merged(
     if len(items) < len(examples):
         raise FileNotFoundError(f"{parts.folder} had all items and has lost some: decode once more")
     written = (
-        output(example, _parted(items[i].hypothesis, example)) for i, example in enumerate(examples)
+        output(example, parted(items[i].hypothesis, example.references))
+        for i, example in enumerate(examples)
     )
     outputs.write(folder / names.OUTPUTS, written, parts.folder)
     covered = {example.id: _columns(items, i) for i, example in enumerate(examples)}
@@ -225,10 +226,10 @@ def _merged(
     return summary
 
 
-def _parted(hypothesis: str, example: Example) -> str:
+def parted(hypothesis: str, references: Sequence[str]) -> str:
     """A text with one sentence a line, if the references have that form and the model writes single
     lines: scores by sentences need it."""
-    several = any("\n" in reference for reference in example.references)
+    several = any("\n" in reference for reference in references)
     return "\n".join(script.sentences(hypothesis)) if several and hypothesis.strip() else hypothesis
 
 

@@ -131,13 +131,14 @@ class Author:
         """
         settings = settings or self.usual
         batch = self.codec.collate([self.codec.encode(text)])
-        self._check_room(batch, settings)
+        self.check_room(batch, settings)
         look = _Look(lambda tokens: self._trace(text, batch, tokens), show, stop)
         with prepared(self.model, settings), counted(self.model):
             return self._trace(text, batch, search(self.model, batch, settings, self.codec, look))
 
-    def _check_room(self, batch: Batch, settings: DecodingSettings) -> None:
-        """The prompt of a decoder-only model and what it writes share its positions."""
+    def check_room(self, batch: Batch, settings: DecodingSettings) -> None:
+        """Refuse more than there is room for: the prompt of a decoder-only model and what it writes
+        share its positions."""
         given, most = batch["input_ids"].shape[1], _positions(self.model)
         if isinstance(self.codec, PromptCodec) and most and given + settings.max_length > most:
             raise ValueError(

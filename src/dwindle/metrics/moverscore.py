@@ -14,22 +14,26 @@ largest of all distances, a penalty of its solver. MoverEncoder: any name or pat
 import math
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dwindle.bulk.batches import batches
+from dwindle.bulk.shards import weights
 from dwindle.metrics.kind import Kind
-from dwindle.metrics.score import Array, Metric, Progress, made, mean
-from dwindle.runfiles.outputs import Outputs
+from dwindle.metrics.score import BLOCK, Array, Metric, Progress, made, mean
+from dwindle.runfiles.outputs import Item, Outputs
 from dwindle.system.hub import absence
 
 KINDS = (Kind("mover1", "Mover-1", 1, slow=True), Kind("mover2", "Mover-2", 1, slow=True))
-_LAYERS, _BATCH = 5, 32
-_NAME = "name a model or its folder"
+_LAYERS, _BATCH, _TEXTS = 5, 32, 1024
+Idf = dict[int, float]
+"""The idf of every piece that occurs."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +44,45 @@ class Mover:
     stop: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset({"references"})
 
-    def rows(self, system: Outputs, progress: Progress) -> Array:
+    def blocks(self, system: Outputs) -> "MoverBlocks":
+        hypotheses = (item.hypothesis for item in system.items)
+        references = (reference for item in system.items for reference in item.references)
         encoder = MoverEncoder(self.encoder, self.stop)
-        pairs = [
-            (i, item.hypothesis, reference)
-            for i, item in enumerate(system.items)
-            if item.hypothesis.strip()
-            for reference in item.references
-        ]
-        rows = np.full((len(system), 2), -np.inf)
-        if pairs:
-            index, texts = [i for i, _, _ in pairs], [(h, r) for _, h, r in pairs]
-            hypotheses = [item.hypothesis for item in system.items]
-            references = [reference for item in system.items for reference in item.references]
-            np.maximum.at(rows, index, encoder.scores(texts, hypotheses, references, progress))
-        return np.where(np.isneginf(rows), 0.0, rows)  # an empty hypothesis scores 0
+        return MoverBlocks(encoder, encoder.idf(hypotheses), encoder.idf(references))
+
+
+class MoverBlocks:
+    """Rows of some items, with the idf of all."""
+
+    def __init__(self, encoder: "MoverEncoder", hypotheses: Idf, references: Idf) -> None:
+        self._given, self._idfs = (encoder.name, encoder.stop), (hypotheses, references)
+        self._encoder: MoverEncoder | None = encoder
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_encoder": None}
+
+    @property
+    def told(self) -> Any:
+        name, stop = self._given
+        return [name, sorted(stop), weights(name, ("*.safetensors", "*.bin", "*.json", "*.txt"))]
+
+    def rows(self, items: Sequence[Item], progress: Progress) -> Array:
+        """Rows (items, 2); an empty hypothesis scores 0."""
+        self._encoder = self._encoder or MoverEncoder(*self._given)
+        found = []
+        for some in batches(items, BLOCK):
+            pairs = [
+                (i, item.hypothesis, reference)
+                for i, item in enumerate(some)
+                if item.hypothesis.strip()
+                for reference in item.references
+            ]
+            rows = np.full((len(some), 2), -np.inf)
+            if pairs:
+                index, texts = [i for i, _, _ in pairs], [(h, r) for _, h, r in pairs]
+                np.maximum.at(rows, index, self._encoder.scores(texts, self._idfs, progress))
+            found.append(np.where(np.isneginf(rows), 0.0, rows))
+        return np.concatenate(found)
 
 
 @dataclass(frozen=True)
@@ -70,13 +98,13 @@ class MoverEncoder:
     """A `transformers` encoder with its tokenizer."""
 
     def __init__(self, name: str, stop: frozenset[str] = frozenset()) -> None:
-        self._stop = stop
+        self.name, self.stop = name, stop
         if not Path(name).exists() and (why := absence(name, "model")):
-            raise ValueError(f"no encoder can be loaded from {name!r} ({why}): {_NAME}")
+            raise _unloaded(name, why)
         try:
             import ot  # type: ignore[import-untyped]  # noqa: F401
             import torch
-            from transformers import AutoModel, AutoTokenizer
+            from transformers import AutoConfig, AutoTokenizer
             from transformers.utils import logging
         except ModuleNotFoundError as error:
             raise ValueError(
@@ -86,31 +114,46 @@ class MoverEncoder:
         logging.disable_progress_bar()  # of loading: the verbs have their own
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
-            self._model: Any = AutoModel.from_pretrained(name).to(self._device).eval()
+            config: Any = AutoConfig.from_pretrained(name)
         except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(
-                f"no encoder can be loaded from {name!r} ({reason}): {_NAME}"
-            ) from None
+            raise _unloaded(name, error) from None
         finally:
             logging.enable_progress_bar()
         if not self._tokenizer.is_fast:
             raise ValueError(
                 f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder"
             )
-        positions = getattr(self._model.config, "max_position_embeddings", None) or 512
+        positions = getattr(config, "max_position_embeddings", None) or 512
         self._limit = min(self._tokenizer.model_max_length, positions)
 
+    @cached_property
+    def _model(self) -> Any:
+        """The encoder itself, which counting pieces does not need."""
+        from transformers import AutoModel
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        try:
+            return AutoModel.from_pretrained(self.name).to(self._device).eval()
+        except (OSError, ValueError) as error:
+            raise _unloaded(self.name, error) from None
+        finally:
+            logging.enable_progress_bar()
+
+    def idf(self, texts: Iterable[str]) -> Idf:
+        """log((N + 1) / (df + 1)) of every piece, from N texts."""
+        frequencies, count = Counter[int](), 0
+        for some in batches(texts, _TEXTS):
+            count += len(some)
+            for ids in self._encoded(some)["input_ids"]:
+                frequencies.update(set(ids))
+        return {piece: math.log((count + 1) / (df + 1)) for piece, df in frequencies.items()}
+
     def scores(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        progress: Progress,
+        self, pairs: Sequence[tuple[str, str]], idfs: tuple[Idf, Idf], progress: Progress
     ) -> Array:
-        """Scores (P, 2) of pairs of hypothesis and reference; idf is that of all of either."""
+        """Scores (P, 2) of pairs of hypothesis and reference, with the idf of either side."""
         pieces = [self._pieces(texts) for texts in zip(*pairs, strict=True)]
-        idfs = [_idf(self._pieces(texts)) for texts in (hypotheses, references)]
         scores = np.zeros((len(pairs), 2))
         # Pairs of like length share a batch, so that little is padded.
         order = sorted(range(len(pairs)), key=lambda i: -max(len(side[i].ids) for side in pieces))
@@ -131,14 +174,17 @@ class MoverEncoder:
             progress(len(batch))
         return scores
 
-    def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
-        encoded = self._tokenizer(
+    def _encoded(self, texts: Sequence[str], offsets: bool = False) -> Any:
+        return self._tokenizer(
             list(texts),
             truncation=True,
             max_length=self._limit,
-            return_offsets_mapping=True,
+            return_offsets_mapping=offsets,
             verbose=False,
         )
+
+    def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
+        encoded = self._encoded(texts, offsets=True)
         result = []
         for i, text in enumerate(texts):
             ids = encoded["input_ids"][i]
@@ -159,7 +205,7 @@ class MoverEncoder:
         return result
 
     def _counts(self, piece: str) -> bool:
-        return piece not in string.punctuation and piece.lower() not in self._stop
+        return piece not in string.punctuation and piece.lower() not in self.stop
 
     def _vectors(self, batch: Sequence[Pieces]) -> list[Array]:
         """For each text, the vectors (kept, 3 H) of its words."""
@@ -184,10 +230,11 @@ class MoverEncoder:
         return [joined[i, p.kept] for i, p in enumerate(batch)]
 
 
-def _idf(texts: Sequence[Pieces]) -> dict[int, float]:
-    """log((N + 1) / (df + 1)) of every piece, from N texts."""
-    frequencies = Counter(piece for text in texts for piece in set(text.ids))
-    return {piece: math.log((len(texts) + 1) / (df + 1)) for piece, df in frequencies.items()}
+def _unloaded(name: str, error: Exception | str) -> ValueError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ValueError(
+        f"no encoder can be loaded from {name!r} ({reason}): name a model or its folder"
+    )
 
 
 def _similarity(sides: Sequence[tuple[Array, Array]], n: int) -> float:

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ Progress = Callable[[int], None]
 Settings = tuple[tuple[str, str], ...]
 
 _CHUNK = 64
+BLOCK = 256
+"""Number of items, in the order of `by_length`, whose batches do not depend on other items."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,30 @@ class ItemReduction(Reduction, Protocol):
 
 
 class CorpusReduction(Reduction, Protocol):
-    """A reduction that must see all items at once (document frequencies, batches, coverage)."""
+    """A reduction that must see all items at once (document frequencies, coverage)."""
 
     def rows(self, system: Outputs, progress: Progress) -> Array: ...
+
+
+@runtime_checkable
+class Blocks(Protocol):
+    """A reduction that has looked at all items, and now needs blocks of ``BLOCK`` items, each
+    alone. It is sent to workers, so it opens its model at the first block."""
+
+    @property
+    def told(self) -> Any:
+        """Everything that decides a row, but for the texts; plain values."""
+
+    def rows(self, items: Sequence[Item], progress: Progress) -> Array:
+        """The rows of one block, or of several that follow each other."""
+
+
+@runtime_checkable
+class BlockReduction(Reduction, Protocol):
+    """A reduction whose items share batches of a model. Items of other blocks change nothing but
+    what `Blocks` are told of all."""
+
+    def blocks(self, system: Outputs) -> Blocks: ...
 
 
 @dataclass(frozen=True)
@@ -111,7 +134,7 @@ class Metric:
     """
 
     kind: Kind
-    reduction: ItemReduction | CorpusReduction
+    reduction: ItemReduction | BlockReduction | CorpusReduction
     columns: tuple[int, ...]
     formula: Formula
     settings: Settings
@@ -140,10 +163,16 @@ def percent(sums: Array, items: Count) -> Array:
     return 100 * np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
+Part = ItemReduction | Blocks
+"""A reduction as it is applied to some items without knowing of others."""
+Spread = Callable[[Outputs, Sequence[Part], Progress], Sequence[Array]]
+"""A function that computes the rows (items, K) of every part on other machines."""
+
+
 class Statistics:
     """The rows of one system for every requested reduction, items in the order of their ids."""
 
-    def __init__(self, system: Outputs, rows: dict[ItemReduction | CorpusReduction, Array]) -> None:
+    def __init__(self, system: Outputs, rows: dict[Reduction, Array]) -> None:
         self.system = system
         self._rows = rows
 
@@ -194,27 +223,53 @@ def reduce(
     metrics: Sequence[Metric],
     workers: int = 1,
     progress: Progress = lambda done: None,
+    spread: "Spread | None" = None,
 ) -> Statistics:
     """Reduce every item once for each distinct reduction, with equal results for any ``workers``.
 
-    ``progress`` is called with the number of items that were just finished.
+    ``progress`` is called with the number of items that were just finished. ``spread`` takes the
+    place of this machine for all but the reductions that must see all items at once.
     """
     reductions = list(dict.fromkeys(metric.reduction for metric in metrics))
     for metric in metrics:
         if reason := objection(system, metric):
             raise ValueError(reason)
     single = [r for r in reductions if isinstance(r, ItemReduction)]
-    rows: dict[ItemReduction | CorpusReduction, Array] = {}
-    if single:
+    rows: dict[Reduction, Array] = {}
+    if spread:
+        parts: list[Part] = [*single]
+        parts += [r.blocks(system) for r in reductions if isinstance(r, BlockReduction)]
+        near = [*single, *(r for r in reductions if isinstance(r, BlockReduction))]
+        rows.update(zip(near, spread(system, parts, progress), strict=True))
+    elif single:
         whole = np.array(_map(system.items, single, workers, progress), dtype=np.float64)
         widths = [len(r.row(system.items[0])) for r in single]
         rows.update(zip(single, np.split(whole, np.cumsum(widths)[:-1], axis=1), strict=True))
     for reduction in reductions:
-        if not isinstance(reduction, ItemReduction):
+        if isinstance(reduction, BlockReduction):
+            if not spread:
+                order = by_length(system.items)
+                found = reduction.blocks(system).rows([system.items[i] for i in order], progress)
+                rows[reduction] = in_place(found, order)
+        elif not isinstance(reduction, ItemReduction):
             rows[reduction] = reduction.rows(system, progress)
     for metric in metrics:
         _check_finite(system, metric, rows[metric.reduction])
     return Statistics(system, rows)
+
+
+def by_length(items: Sequence[Item]) -> list[int]:
+    """Places of items with the longest texts first, so that blocks have items of similar length,
+    of which little is padded; of equal length in the order of ids."""
+    lengths = [max(map(len, (item.hypothesis, *item.references))) for item in items]
+    return sorted(range(len(items)), key=lambda i: -lengths[i])
+
+
+def in_place(rows: Array, order: Sequence[int]) -> Array:
+    """Rows of items in ``order``, put where the items are."""
+    found = np.empty_like(rows)
+    found[list(order)] = rows
+    return found
 
 
 def score(system: Outputs, metrics: Sequence[Metric], workers: int = 1) -> list[Score]:
@@ -287,7 +342,7 @@ def _map(
     rows: list[list[float]] = []
     if workers <= 1 or len(starts) <= 2 * workers:
         for start in starts:
-            rows.extend(_rows(items[start : start + _CHUNK], reductions))
+            rows.extend(single_rows(items[start : start + _CHUNK], reductions))
             progress(min(_CHUNK, len(items) - start))
         return rows
     # With fork the items are inherited, not copied. The children only count: they start no thread
@@ -311,10 +366,11 @@ def _share(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> None:
 
 def _chunk(start: int) -> list[list[float]]:
     items, reductions = _shared
-    return _rows(items[start : start + _CHUNK], reductions)
+    return single_rows(items[start : start + _CHUNK], reductions)
 
 
-def _rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
+def single_rows(items: Sequence[Item], reductions: Sequence[ItemReduction]) -> list[list[float]]:
+    """The rows of items, side by side for all reductions."""
     return [
         [number for reduction in reductions for number in reduction.row(item)] for item in items
     ]

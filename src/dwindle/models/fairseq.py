@@ -21,12 +21,17 @@ class FairseqConfig(MarianConfig):
     """Marian's settings.
 
     ``encoder_normalize_before``, ``decoder_normalize_before``: True if norms stand before the parts
-    of each layer, and one after the last (default False: a norm after each part).
+    of each layer (default False: a norm after each part).
+    ``encoder_final_norm``, ``decoder_final_norm``: True (default) if norms that stand before the
+    parts are followed by one after the last layer, as in models that fairseq trained since August
+    2018.
     """
 
     model_type = "dwindle-fairseq"
     encoder_normalize_before = False
     decoder_normalize_before = False
+    encoder_final_norm = True
+    decoder_final_norm = True
 
 
 class _EncoderLayer(MarianEncoderLayer):
@@ -53,19 +58,18 @@ class FairseqTransformer(MarianMTModel):
         for part in (encoder, decoder):
             part.embed_positions = FairseqSinusoids(config.max_position_embeddings, config.d_model)
         if config.encoder_normalize_before:
-            layers = [_EncoderLayer(config) for _ in range(config.encoder_layers)]
-            _norm_first(encoder, layers, config.d_model)
+            encoder.layers = nn.ModuleList(
+                _EncoderLayer(config) for _ in range(config.encoder_layers)
+            )
         if config.decoder_normalize_before:
-            layers = [_DecoderLayer(config, layer_idx=i) for i in range(config.decoder_layers)]
-            _norm_first(decoder, layers, config.d_model)
+            decoder.layers = nn.ModuleList(
+                _DecoderLayer(config, layer_idx=i) for i in range(config.decoder_layers)
+            )
+        for name, part in (("encoder", encoder), ("decoder", decoder)):
+            if all(getattr(config, f"{name}_{k}") for k in ("normalize_before", "final_norm")):
+                part.layer_norm = nn.LayerNorm(config.d_model)
+                part.register_forward_hook(_normed)
         self.post_init()
-
-
-def _norm_first(part: nn.Module, layers: list[Any], width: int) -> None:
-    """Give an encoder or decoder such layers, and the norm that follows them."""
-    part.layers = nn.ModuleList(layers)
-    part.layer_norm = nn.LayerNorm(width)
-    part.register_forward_hook(_normed)
 
 
 def _normed(part: Any, _: Any, output: Any) -> Any:

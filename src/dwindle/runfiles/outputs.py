@@ -8,7 +8,7 @@ file and number. Knows nothing of metrics.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,22 @@ class Outputs:
     name: str
     items: tuple[Item, ...]
     folder: Path | None = None
+    files: tuple[tuple[Path, int], ...] = ()
+    """The files that it was read from, each with its number of items; lines are counted on from one
+    to the next."""
 
     def __len__(self) -> int:
         return len(self.items)
 
     def where(self, item: Item) -> str:
-        return f"{self.name}, line {item.line}" if item.line else f"{self.name}, item {item.id!r}"
+        if not item.line:
+            return f"{self.name}, item {item.id!r}"
+        line = item.line
+        for path, count in self.files[:-1]:
+            if line <= count:
+                return f"{path}, line {line}"
+            line -= count
+        return f"{self.files[-1][0] if self.files else self.name}, line {line}"
 
     @property
     def has(self) -> frozenset[str]:
@@ -63,18 +73,26 @@ class Outputs:
         return tuple(item for item in self.items if not item.hypothesis.strip())
 
 
-def outputs(name: str, items: Iterable[Item], folder: Path | None = None) -> Outputs:
+def outputs(
+    name: str,
+    items: Iterable[Item],
+    folder: Path | None = None,
+    files: tuple[tuple[Path, int], ...] = (),
+) -> Outputs:
     """Items of one system, sorted by id (shorter first: 9 comes before 10); ids must differ."""
     ordered = sorted(items, key=lambda item: (len(item.id), item.id))
+    found = Outputs(name, tuple(ordered), folder, files)
     for one, two in pairwise(ordered):
         if one.id == two.id:
-            raise ValueError(
-                f"{name}, lines {one.line} and {two.line} have the same id {one.id!r}: ids must "
-                "differ"
+            where = (
+                f"{found.where(one)} and {found.where(two)}"
+                if len(files) > 1
+                else f"{name}, lines {one.line} and {two.line}"
             )
+            raise ValueError(f"{where} have the same id {one.id!r}: ids must differ")
     if not ordered:
         raise ValueError(f"{name} has no items: write one per line")
-    return Outputs(name, tuple(ordered), folder)
+    return found
 
 
 def read(path: str | Path) -> Outputs:
@@ -84,7 +102,21 @@ def read(path: str | Path) -> Outputs:
     Without a column ``id`` its items are numbered from 1.
     """
     path = Path(path)
-    return outputs(str(path), each(path), path.parent)
+    return read_several(str(path), [path])
+
+
+def read_several(name: str, paths: Sequence[Path]) -> Outputs:
+    """Read the outputs of one system that lie in several files."""
+    items: list[Item] = []
+    files = []
+    for path in paths:
+        before = len(items)
+        read_here = each(path)
+        items += (
+            (replace(item, line=item.line + before) for item in read_here) if before else read_here
+        )
+        files.append((path, len(items) - before))
+    return outputs(name, items, paths[0].parent, tuple(files))
 
 
 def each(path: Path, first: int = 0, at: int = 0) -> Iterator[Item]:
@@ -92,12 +124,31 @@ def each(path: Path, first: int = 0, at: int = 0) -> Iterator[Item]:
 
     ``first``: how many to leave out; the next one begins at the byte ``at``, if these are lines.
     """
+    return (_item({"id": n, **record}, where, n) for record, where, n in _records(path, first, at))
+
+
+def sources(path: Path, first: int = 0, at: int = 0) -> Iterator[tuple[Item, dict[str, Any]]]:
+    """The items of a file like ``each`` reads, that may lack hypotheses and must have sources; each
+    with its record as it stands in the file."""
+    for record, where, n in _records(path, first, at):
+        item = _item({"id": n, **record, "hypothesis": ""}, where, n)
+        if item.source is None:
+            raise ValueError(f'{where} has no "source": give the texts to read that name')
+        yield item, record
+
+
+def _records(path: Path, first: int, at: int) -> Iterator[tuple[dict[str, Any], str, int]]:
+    """Records with where they stand and their number, from 1. A table need not number its rows."""
     if tables.is_table(path):
-        numbered = enumerate(tables.rows(path, first), first + 1)
-        return (_item({"id": n, **row}, f"{path}, row {n}", n) for n, row in numbered)
-    numbered_lines = enumerate(text_lines.texts(path, first, at), first + 1)
-    lines = ((f"{path}, line {number}", line, number) for number, line in numbered_lines)
-    return (_item(_record(line, where), where, n) for where, line, n in lines)
+        for n, row in enumerate(tables.rows(path, first), first + 1):
+            yield row, f"{path}, row {n}", n
+        return
+    for n, line in enumerate(text_lines.texts(path, first, at), first + 1):
+        where = f"{path}, line {n}"
+        record = _record(line, where)
+        if "id" not in record:
+            raise ValueError(f'{where} has no id: give every item its own "id"')
+        yield record, where, n
 
 
 def read_lines(
@@ -178,8 +229,6 @@ def same_items(base: Outputs, other: Outputs) -> None:
 
 
 def _item(record: dict[str, Any], where: str, number: int) -> Item:
-    if "id" not in record:
-        raise ValueError(f'{where} has no id: give every item its own "id"')
     id = record["id"]
     if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
         raise ValueError(

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dwindle.runfiles import names
+
 
 def write(path: Path, content: bytes, by: Path | None = None) -> None:
     """Write a file that is there whole or not at all, even after the power has failed.
@@ -44,6 +46,21 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(
             f"{path} could not be written ({error}): make room there, and run the same again"
         ) from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One command at a time works in a folder, which is made if it is not there."""
+    import filelock  # comes with every install that can run a model
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(folder / names.LOCK, timeout=0):
+            yield
+    except filelock.Timeout:
+        raise ValueError(
+            f"another process is working in {folder}: wait for it, or choose another folder"
+        ) from None
 
 
 def read_text(path: Path) -> str:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import filelock
 import torch
 
 from dwindle.data.example import Example, Split
@@ -121,14 +120,8 @@ def _locked(folder: Path) -> Iterator[None]:
     if not machine.is_first():
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with filelock.FileLock(folder / names.LOCK, timeout=0):
-            yield
-    except filelock.Timeout:
-        raise ValueError(
-            f"another process is working in {folder}: wait for it, or choose another folder"
-        ) from None
+    with whole.locked(folder):
+        yield
 
 
 def _now() -> str:

@@ -116,6 +116,13 @@ def _numbers(rule: Rule) -> KernelNumbers | None:
     return rule.numbers
 
 
+def generation(device: torch.device) -> int:
+    """Of NVIDIA's cards: 8 for an A100, 9 for an H100. All else counts as 8."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return 8
+    return torch.cuda.get_device_capability(device)[0]
+
+
 @cache
 def interpreted() -> bool:
     """True if Triton's interpreter is on, as Triton of any version reads it."""

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 
 from dwindle.core.backends import eager
-from dwindle.core.backends.call import UNTRANSFORMED, Call, interpreted, kernel_numbers
+from dwindle.core.backends.call import (
+    UNTRANSFORMED,
+    Call,
+    generation,
+    interpreted,
+    kernel_numbers,
+)
 from dwindle.core.concave import Log, Power
 from dwindle.core.coverage import Coverage
 from dwindle.core.rules import DyDim
@@ -51,29 +57,42 @@ def objection(call: Call) -> str | None:
     if call.query.is_cuda and not torch.cuda.is_available():
         return "there is no GPU here, the tensors are fake"
     if call.query.is_cuda and torch.version.hip is None:
-        generation = torch.cuda.get_device_capability(call.query.device)[0]
         exact = torch.get_float32_matmul_precision() == "highest"
         size = max(call.query.shape[3], call.value.shape[3])
-        unfit = card_objection(generation, call.query.dtype, size, exact, call.differentiates())
+        unfit = card_objection(
+            generation(call.query.device),
+            call.query.dtype,
+            size,
+            exact,
+            call.differentiates(),
+            call.rule.renormalise and call.query.shape[2] > 1,
+        )
         if unfit is not None:
             return unfit
     return _fault(call.query.device, call.query.dtype)
 
 
 def card_objection(
-    generation: int, dtype: torch.dtype, size: int, exact: bool, gradients: bool
+    card: int,
+    dtype: torch.dtype,
+    size: int,
+    exact: bool,
+    gradients: bool,
+    renormalise: bool = False,
 ) -> str | None:
     """Reason why the kernels do not fit on NVIDIA cards of a generation (8: A100), or None.
-    ``exact``: torch wants products of float32 in full. ``make gpu-check`` counts what fits."""
-    if generation < 8:
+    ``exact``: torch wants products of float32 in full; ``renormalise``: the rule divides weights by
+    their norm, in a call of several rows. ``make gpu-check`` counts what fits."""
+    if card < 8:
         return "Triton has no tensor cores for cards before compute capability 8"
     if dtype != torch.float32:
         return None
     if size > _LARGEST_SINGLE:
         return f"float32 heads of more than {_LARGEST_SINGLE} do not fit into its registers"
-    if exact and gradients:
+    if exact and (gradients or (renormalise and card >= 9)):
+        what = "gradients" if gradients else "renormalised weights"
         return (
-            "gradients of float32 in full precision do not fit into its registers "
+            f"{what} of float32 in full precision do not fit into its registers "
             '(torch.set_float32_matmul_precision("high") allows tf32)'
         )
     return None

@@ -13,7 +13,7 @@ import torch
 import triton
 
 from dwindle.core.backends import triton_kernels as kernels
-from dwindle.core.backends.call import Call
+from dwindle.core.backends.call import Call, generation
 
 BETWEEN = 16
 """Target rows between two coverages that are kept for the backward pass, whose tiles have so many
@@ -52,13 +52,17 @@ def choices(name: str, call: Call) -> list[Tile]:
     small = {"ROWS": BETWEEN, "BLOCK": 64}
     if name != "forward":
         # With a second stage the numbers of the next tile are fetched before they are needed.
-        return [Tile(small, 4, 2 if call.bias is not None or call.dropout else 1)]
+        single = bytes_each == 4 and (call.rule.share_heads or _has_mask(call))
+        second = call.bias is not None or call.dropout or single
+        return [Tile(small, 4, 2 if second else 1)]
     found = [Tile(small, 4, 2 if narrow else 1)]
     if bytes_each == 4 or row > 256 or _has_numbers(call):
         return found
+    # From this generation on four warps multiply 64 x 64 together, which takes more registers.
+    together = generation(call.query.device) >= 9
     if narrow:
-        large = Tile({"ROWS": 64, "BLOCK": 64}, 4, 2)
-    elif _has_flags(call):
+        large = Tile({"ROWS": 64, "BLOCK": 64}, 4, 1 if together else 2)
+    elif _has_flags(call) or together:
         large = Tile({"ROWS": 32, "BLOCK": 64}, 4, 2)
     else:
         large = Tile({"ROWS": 32, "BLOCK": 128}, 4, 1)
@@ -67,9 +71,13 @@ def choices(name: str, call: Call) -> list[Tile]:
 
 def _has_numbers(call: Call) -> bool:
     """True if an option is read, drawn or summed for each row and position."""
-    masked = call.mask is not None and call.mask.shape[2] > 1
     given = call.bias is not None or call.rows is not None or bool(call.dropout)
-    return masked or given or call.rule.renormalise
+    return _has_mask(call) or given or call.rule.renormalise
+
+
+def _has_mask(call: Call) -> bool:
+    """True if a mask says something of each row and position."""
+    return call.mask is not None and call.mask.shape[2] > 1
 
 
 def _has_flags(call: Call) -> bool:

@@ -1,20 +1,20 @@
-"""Shards of an audit on the workers of a Ray cluster: an ``Engine`` for `bulk.audit`.
+"""Shards on the workers of a Ray cluster: an ``Engine``.
 
 Ray Data hands out the shards, one model a worker, and hands out again what a lost worker was doing.
-Files are read and written where they lie, so every machine must see the same folders; only the
-numbers of shards travel. Knows nothing of what is found.
+Files are read and written where they lie, so every machine must see the same folders; of a shard
+its number travels, and its parcel. Knows nothing of what is computed.
 """
 
 import logging
 import os
+import pickle
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dwindle.auditing.bulk import Engine, Shards
+from dwindle.bulk.shards import Advance, Engine, Shards
 
 LOCAL = "local"
 """In place of an address: a cluster that is started on this machine, and stopped at the end."""
@@ -31,25 +31,23 @@ def engine(address: str) -> Engine:
             f"{address} is not the address of a Ray cluster: type --ray 10.0.0.1:6379, or --ray "
             "alone, behind the files"
         )
+    # else a thread that Ray Data leaves behind may connect again, or start a cluster of its own
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         import ray.data  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ValueError(
-            f"a cluster needs {error.name}: type pip install 'dwindle[omissions,ray]'"
-        ) from None
+        raise ValueError(f"a cluster needs {error.name}: type pip install 'dwindle[ray]'") from None
 
-    def spread(
-        todo: Sequence[tuple[Shards, int]], advance: Callable[[int], None]
-    ) -> Iterator[Shards]:
+    def spread(todo: Sequence[tuple[Shards, int]], advance: Advance) -> Iterator[Shards]:
         if todo:
-            with _connected(address):
+            with connected(address):
                 yield from _spread(todo, advance)
 
     return spread
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[None]:
+def connected(address: str) -> Iterator[None]:
     """Connected to the cluster; a connection that was there before is used, and stays."""
     import ray
 
@@ -76,14 +74,18 @@ def _connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _spread(todo: Sequence[tuple[Shards, int]], advance: Callable[[int], None]) -> Iterator[Shards]:
+def _spread(todo: Sequence[tuple[Shards, int]], advance: Advance) -> Iterator[Shards]:
     from ray import data
 
-    files = list({id(file): file for file, _ in todo}.values())
-    starts = {id(file): list(islice(file.run.starts(file.size), file.count)) for file in files}
-    numbers = {id(file): n for n, file in enumerate(files)}
+    work = list({id(one): one for one, _ in todo}.values())
+    wanted: dict[int, set[int]] = {id(one): set() for one in work}
+    for one, number in todo:
+        wanted[id(one)].add(number)
     rows = [
-        {"file": numbers[id(file)], "shard": n, "at": list(starts[id(file)][n])} for file, n in todo
+        {"work": k, "shard": number, "parcel": pickle.dumps(parcel)}
+        for k, one in enumerate(work)
+        for number, parcel in enumerate(one.parcels())
+        if number in wanted[id(one)]
     ]
     context = data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
@@ -91,29 +93,30 @@ def _spread(todo: Sequence[tuple[Shards, int]], advance: Callable[[int], None]) 
     done = data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         _Worker,
         batch_size=1,
-        fn_constructor_kwargs={"files": files, "folder": str(Path.cwd())},
-        **_workers(len(rows)),
+        fn_constructor_kwargs={"work": work, "folder": str(Path.cwd())},
+        **_workers(len(rows), any(one.models for one in work)),
     )
     for row in done.iter_rows():
         if row["wrong"]:
             raise ValueError(row["wrong"])
-        file = files[row["file"]]
-        advance(file.length(row["shard"]))
-        yield file
+        one = work[row["work"]]
+        advance(one.length(row["shard"]))
+        yield one
 
 
 class _Worker:
-    """One model, which a worker opens once and audits shards with."""
+    """One model, which a worker opens once and makes shards with."""
 
-    def __init__(self, files: Sequence[Shards], folder: str) -> None:
-        self._files, self._folder = files, folder
+    def __init__(self, work: Sequence[Shards], folder: str) -> None:
+        self._work, self._folder = work, folder
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """The same rows, once their findings are written, or with the sentence why they are not."""
-        return rows | {"wrong": list(map(self._wrong, rows["file"], rows["shard"], rows["at"]))}
+        """The rows, once the files of their shards are written, or with the sentence why they are
+        not."""
+        wrong = list(map(self._wrong, rows["work"], rows["shard"], rows["parcel"]))
+        return {"work": rows["work"], "shard": rows["shard"], "wrong": wrong}
 
-    def _wrong(self, number: int, shard: int, at: Sequence[int]) -> str:
-        file = self._files[int(number)]
+    def _wrong(self, place: int, number: int, parcel: bytes) -> str:
         try:
             os.chdir(self._folder)  # names of files may be relative to it
         except OSError:
@@ -122,21 +125,21 @@ class _Worker:
                 "machines share it"
             )
         try:
-            file.write(
-                int(shard), file.auditor.records(file.items(int(shard), [int(one) for one in at]))
-            )
-        except ValueError as error:  # Ray would wrap it
+            self._work[int(place)].make(int(number), pickle.loads(parcel), lambda items: None)
+        except ValueError as error:  # Ray would wrap these
             return str(error)
+        except OSError as error:
+            return f"a worker on {os.uname().nodename} stopped: {error}"
         return ""
 
 
-def _workers(most: int) -> dict[str, Any]:
-    """Number of workers: that of the GPUs, or of the CPUs without any, but at most that of the
-    shards."""
+def _workers(most: int, models: bool) -> dict[str, Any]:
+    """Number of workers: that of the GPUs if models run on them, else that of the CPUs, but at most
+    that of the shards."""
     import ray
     from ray.data import ActorPoolStrategy
 
-    kind = "GPU" if ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
+    kind = "GPU" if models and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
     count = max(1, min(most, int(ray.cluster_resources().get(kind, 1))))
     pool = ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=AHEAD)
     return {"compute": pool, "num_gpus" if kind == "GPU" else "num_cpus": 1}
