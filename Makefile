@@ -46,7 +46,7 @@ soak: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 # The Triton kernels compiled for cards that are not here (needs the extra gpu, no card). ARGUMENTS='--short --target sm_80' does less;
-# TUTORIAL=path sets Triton's own 06-fused-attention.py beside. All of it takes hours: stopped, it goes on from the counts in KNOWN.
+# TUTORIAL=path sets Triton's own 06-fused-attention.py beside. All of it takes an hour: stopped, it goes on from the counts in KNOWN.
 KNOWN ?= build/gpu-known.json
 gpu-check: $(READY)
 	@mkdir -p $(dir $(KNOWN))

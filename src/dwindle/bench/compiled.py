@@ -2,7 +2,7 @@
 
 Compiles every kernel for every target and counts: tensor-core instructions, registers, spilled
 bytes, shared memory, instructions of a tile. No kernel is run and no time is measured. All of it
-takes hours, so counts can be kept in a file: what did not change is not compiled again. It knows
+takes an hour, so counts can be kept in a file: what did not change is not compiled again. It knows
 the compiler's files; the numbers that the kernels compute are compared elsewhere
 (tests/core/test_triton.py).
 """

@@ -52,7 +52,8 @@ def choices(name: str, call: Call) -> list[Tile]:
     small = {"ROWS": BETWEEN, "BLOCK": 64}
     if name != "forward":
         # With a second stage the numbers of the next tile are fetched before they are needed.
-        single = bytes_each == 4 and (call.rule.share_heads or _has_mask(call))
+        # In float32 as well, where it fits into the shared memory.
+        single = bytes_each == 4 and row <= 256 and (call.rule.share_heads or _has_mask(call))
         second = call.bias is not None or call.dropout or single
         return [Tile(small, 4, 2 if second else 1)]
     found = [Tile(small, 4, 2 if narrow else 1)]
