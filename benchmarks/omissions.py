@@ -43,8 +43,8 @@ from dwindle.auditing.heads import all_heads
 from dwindle.auditing.readers import reader_of
 from dwindle.auditing.roc import auroc
 from dwindle.auditing.sound import RATE, read_wave
-from dwindle.auditing.source import batches
 from dwindle.auditing.text import TextReader
+from dwindle.bulk.batches import batches
 from dwindle.metrics.agreement import wilson
 
 BATCH, RESAMPLES = 8, 500

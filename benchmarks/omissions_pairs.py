@@ -46,8 +46,9 @@ import transformers
 
 import dwindle
 from dwindle.auditing.roc import auroc
-from dwindle.auditing.source import Reader, T, together
+from dwindle.auditing.source import Reader
 from dwindle.auditing.text import TextReader
+from dwindle.bulk.batches import T, together
 from dwindle.data.script import is_unspaced
 from dwindle.runfiles import whole
 from dwindle.runfiles.text_lines import texts
