@@ -18,7 +18,7 @@ from dwindle.auditing.deletions import Progress
 from dwindle.auditing.listeners import Listeners
 from dwindle.auditing.sound import read_wave
 from dwindle.bulk import files
-from dwindle.bulk.files import FileShards, counted, digest_of
+from dwindle.bulk.files import FileShards, counted
 from dwindle.bulk.shards import Engine, blocks_of_one, digest, make, weights
 from dwindle.runfiles import tables
 from dwindle.runfiles.outputs import Item
@@ -51,9 +51,8 @@ class Audit(FileShards):
             k: v for k, v in ears["origin"].items() if k not in ("outputs", "findings")
         }
         models = [(name, weights(name)) for name in auditor.names]
-        of = digest_of(self.run)
-        told = [ears, models, of, auditor.batch, auditor.brief, auditor.repair, self.out.suffix]
-        return digest(told)
+        how = [auditor.batch, auditor.brief, auditor.repair, self.out.suffix]
+        return digest([ears, models, self.digest, *how])
 
     @property
     def done(self) -> bool:
@@ -75,7 +74,7 @@ class Audit(FileShards):
     def join(self) -> None:
         if not self.done:
             own = self.auditor.listeners
-            ears = replace(own, origin=own.origin | {"outputs": digest_of(self.run)})
+            ears = replace(own, origin=own.origin | {"outputs": self.digest})
             ears.save(ears_of(self.out))
             self.join_files()
             made = replace(ears, origin=ears.origin | {"findings": self.fingerprint})

@@ -449,11 +449,18 @@ def checked(
                         yield case, None
 
 
-def refused(target: str, dtype: torch.dtype, head: int) -> str | None:
-    """Reason why the kernels do not take heads of a dtype on a target, or None."""
+def refused(
+    target: str,
+    dtype: torch.dtype,
+    head: int,
+    exact: bool = False,
+    gradients: bool = True,
+    renormalise: bool = False,
+) -> str | None:
+    """Reason why the kernels do not take such a call on a target, or None."""
     if target == "gfx942":
         return None
-    return card_objection(_generation(target), dtype, head, exact=False, gradients=True)
+    return card_objection(_generation(target), dtype, head, exact, gradients, renormalise)
 
 
 def _generation(target: str) -> int:
@@ -468,9 +475,8 @@ def _all_launches(
     made = partial(launches, rule, dtype, head, target=target)
     found = made(given)
     plain = {name: x.detach() if isinstance(x, Tensor) else x for name, x in given.items()}
-    renormalises = parsed(rule).renormalise
-    unfit = card_objection(_generation(target), dtype, head, True, False, renormalises)
-    if dtype == torch.float32 and (unfit is None or target == "gfx942"):
+    renormalise = parsed(rule).renormalise
+    if dtype == torch.float32 and not refused(target, dtype, head, True, False, renormalise):
         found += made(plain, gradients=False)
     if not short:
         found += made(_one_row(plain), rows=1, gradients=False)

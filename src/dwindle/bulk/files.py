@@ -10,6 +10,7 @@ import shutil
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,11 @@ class FileShards(Shards):
     @abstractmethod
     def schema(self) -> Any:
         """The types of a record, for pyarrow."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of what is read."""
+        return digest_of(self.run)
 
     @property
     def is_parquet(self) -> bool:

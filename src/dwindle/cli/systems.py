@@ -103,14 +103,13 @@ def systems(
             )
     read = []
     for file in files or []:
-        several = corpora.matched(file)
         if corpora.is_pattern(file):
+            several = corpora.matched(file)
             corpora.check_formats(several)
-        elif (file / names.OUTPUTS).is_file():
-            several = [file / names.OUTPUTS]
-        read.append(
-            outputs.read_several(str(file if corpora.is_pattern(file) else several[0]), several)
-        )
+            read.append(outputs.read_several(str(file), several))
+        else:
+            own = file / names.OUTPUTS
+            read.append(outputs.read(own if own.is_file() else file))
     read += [outputs.read_lines(h, references or [], sources) for h in hypotheses or []]
     return [*read, layout.lead3(read[0])] if lead3 else read
 

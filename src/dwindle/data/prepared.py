@@ -46,8 +46,7 @@ def prepared(settings: DataSettings, split: Split, read: Read) -> "Prepared":
 
     def make(folder: Path) -> None:
         raw = read(settings, split) if given is None else given
-        filtered = presumm.filtered(lambda *_: raw) if settings.presumm else None
-        _write(folder, filtered(settings, split) if filtered else raw)
+        _write(folder, presumm.filtered(raw, settings, split) if settings.presumm else raw)
 
     return Prepared(cache.kept("texts", key, make))
 

@@ -8,7 +8,7 @@ are. There target tokens are BERT's pieces, here words, of which there are no mo
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dwindle.data.example import Example, Lazy, Split
@@ -20,33 +20,26 @@ SHORTEST, LONGEST, MOST, LEAST = 5, 200, 100, 3
 TARGET = 5
 """``min_tgt_ntokens``."""
 
-Read = Callable[[DataSettings, Split], Sequence[Example]]
 
-
-def filtered(read: Read) -> Read:
-    """The same corpus under PreSumm's filters."""
-
-    def read_filtered(settings: DataSettings, split: Split) -> Sequence[Example]:
-        examples = read(settings, split)
-        if examples and examples[0].image is not None:
-            raise ValueError(
-                f"data: presumm filters texts, and {settings.corpus} has images: leave it out"
-            )
-        places = range(len(examples))
-        kept = places if split == "test" else [i for i in places if fits(examples[i])]
-        if not kept:
-            raise ValueError(
-                f"data: presumm leaves no {split} pair of {settings.corpus}: leave it out"
-            )
-        if len(kept) < len(examples):
-            count = len(examples) - len(kept)
-            warnings.warn(
-                f"{count} of {len(examples)} {split} pairs are left out, as PreSumm does",
-                stacklevel=2,
-            )
-        return Lazy(_Trimmed(examples), kept)
-
-    return read_filtered
+def filtered(
+    examples: Sequence[Example], settings: DataSettings, split: Split
+) -> Sequence[Example]:
+    """The examples of a split under PreSumm's filters."""
+    if examples and examples[0].image is not None:
+        raise ValueError(
+            f"data: presumm filters texts, and {settings.corpus} has images: leave it out"
+        )
+    places = range(len(examples))
+    kept = places if split == "test" else [i for i in places if fits(examples[i])]
+    if not kept:
+        raise ValueError(f"data: presumm leaves no {split} pair of {settings.corpus}: leave it out")
+    if len(kept) < len(examples):
+        count = len(examples) - len(kept)
+        warnings.warn(
+            f"{count} of {len(examples)} {split} pairs are left out, as PreSumm does",
+            stacklevel=2,
+        )
+    return Lazy(_Trimmed(examples), kept)
 
 
 @dataclass(frozen=True)

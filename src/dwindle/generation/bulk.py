@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dwindle.bulk.batches import batches, together
-from dwindle.bulk.files import FileShards, counted, digest_of, results
+from dwindle.bulk.files import FileShards, counted, results
 from dwindle.bulk.shards import Engine, blocks_of_one, digest, make, weights
 from dwindle.generation.decode import parted
 from dwindle.generation.generate import prepared, search
@@ -117,7 +117,7 @@ class Writing(FileShards):
 
     @cached_property
     def fingerprint(self) -> str:
-        return digest([*self.scribe.told, digest_of(self.run), self.out.suffix])
+        return digest([*self.scribe.told, self.digest, self.out.suffix])
 
     @property
     def record(self) -> Path:

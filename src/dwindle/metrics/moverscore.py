@@ -14,7 +14,8 @@ largest of all distances, a penalty of its solver. MoverEncoder: any name or pat
 import math
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -105,20 +106,14 @@ class MoverEncoder:
             import ot  # type: ignore[import-untyped]  # noqa: F401
             import torch
             from transformers import AutoConfig, AutoTokenizer
-            from transformers.utils import logging
         except ModuleNotFoundError as error:
             raise ValueError(
                 f"MoverScore needs {error.name}: type pip install 'dwindle[mover]'"
             ) from None
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        logging.disable_progress_bar()  # of loading: the verbs have their own
-        try:
+        with _loading(name):
             self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
             config: Any = AutoConfig.from_pretrained(name)
-        except (OSError, ValueError) as error:
-            raise _unloaded(name, error) from None
-        finally:
-            logging.enable_progress_bar()
         if not self._tokenizer.is_fast:
             raise ValueError(
                 f"{name} has no fast tokenizer, which MoverScore needs: choose another encoder"
@@ -130,15 +125,9 @@ class MoverEncoder:
     def _model(self) -> Any:
         """The encoder itself, which counting pieces does not need."""
         from transformers import AutoModel
-        from transformers.utils import logging
 
-        logging.disable_progress_bar()
-        try:
+        with _loading(self.name):
             return AutoModel.from_pretrained(self.name).to(self._device).eval()
-        except (OSError, ValueError) as error:
-            raise _unloaded(self.name, error) from None
-        finally:
-            logging.enable_progress_bar()
 
     def idf(self, texts: Iterable[str]) -> Idf:
         """log((N + 1) / (df + 1)) of every piece, from N texts."""
@@ -228,6 +217,21 @@ class MoverEncoder:
             layers = layers / layers.norm(dim=-1, keepdim=True).clamp_min(1e-12)
             joined = torch.cat([layers.amin(0), layers.mean(0), layers.amax(0)], -1).cpu().numpy()
         return [joined[i, p.kept] for i, p in enumerate(batch)]
+
+
+@contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Without the library's progress bars, for the verbs have their own; a failure in a
+    sentence."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _unloaded(name, error) from None
+    finally:
+        logging.enable_progress_bar()
 
 
 def _unloaded(name: str, error: Exception | str) -> ValueError:

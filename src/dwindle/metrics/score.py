@@ -235,23 +235,22 @@ def reduce(
         if reason := objection(system, metric):
             raise ValueError(reason)
     single = [r for r in reductions if isinstance(r, ItemReduction)]
+    blocked = [r for r in reductions if isinstance(r, BlockReduction)]
     rows: dict[Reduction, Array] = {}
     if spread:
-        parts: list[Part] = [*single]
-        parts += [r.blocks(system) for r in reductions if isinstance(r, BlockReduction)]
-        near = [*single, *(r for r in reductions if isinstance(r, BlockReduction))]
-        rows.update(zip(near, spread(system, parts, progress), strict=True))
-    elif single:
-        whole = np.array(_map(system.items, single, workers, progress), dtype=np.float64)
-        widths = [len(r.row(system.items[0])) for r in single]
-        rows.update(zip(single, np.split(whole, np.cumsum(widths)[:-1], axis=1), strict=True))
+        parts: list[Part] = [*single, *(r.blocks(system) for r in blocked)]
+        rows.update(zip([*single, *blocked], spread(system, parts, progress), strict=True))
+    else:
+        if single:
+            whole = np.array(_map(system.items, single, workers, progress), dtype=np.float64)
+            widths = [len(r.row(system.items[0])) for r in single]
+            rows.update(zip(single, np.split(whole, np.cumsum(widths)[:-1], axis=1), strict=True))
+        for one in blocked:
+            order = by_length(system.items)
+            found = one.blocks(system).rows([system.items[i] for i in order], progress)
+            rows[one] = in_place(found, order)
     for reduction in reductions:
-        if isinstance(reduction, BlockReduction):
-            if not spread:
-                order = by_length(system.items)
-                found = reduction.blocks(system).rows([system.items[i] for i in order], progress)
-                rows[reduction] = in_place(found, order)
-        elif not isinstance(reduction, ItemReduction):
+        if not isinstance(reduction, ItemReduction | BlockReduction):
             rows[reduction] = reduction.rows(system, progress)
     for metric in metrics:
         _check_finite(system, metric, rows[metric.reduction])
